@@ -1,0 +1,52 @@
+# Flags and target helpers shared by every folder.
+add_library(knobwise_flags INTERFACE)
+target_compile_options(knobwise_flags INTERFACE -Wall -Wextra -Werror)
+target_include_directories(knobwise_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_link_libraries(knobwise_flags INTERFACE fmt::fmt-header-only)
+if(KNOBWISE_SANITIZE)
+  target_compile_options(knobwise_flags INTERFACE -fsanitize=${KNOBWISE_SANITIZE} -fno-omit-frame-pointer
+                                                  -fno-sanitize-recover=all)
+  target_link_options(knobwise_flags INTERFACE -fsanitize=${KNOBWISE_SANITIZE})
+endif()
+
+# knobwise_library(NAME sources... LINK libraries...)
+# A static library of one folder; include paths start at the project root ("db/store.h").
+function(knobwise_library name)
+  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
+  add_library(${name} STATIC ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC knobwise_flags ${arg_LINK})
+endfunction()
+
+# knobwise_embed(TARGET VARIABLE-PREFIX files...)
+# Makes every file available in TARGET as text through cmake-generated source: a header `embedded/PREFIX.h` declares
+#   const std::vector<std::pair<std::string_view, std::string_view>>& PREFIX();   // (file name, content)
+function(knobwise_embed target prefix)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/embedded)
+  set(files "")
+  foreach(file IN LISTS ARGN)
+    get_filename_component(absolute ${file} ABSOLUTE)
+    list(APPEND files ${absolute})
+  endforeach()
+  add_custom_command(
+    OUTPUT ${out}/${prefix}.cpp ${out}/${prefix}.h
+    COMMAND ${CMAKE_COMMAND} -DPREFIX=${prefix} -DOUT=${out} "-DFILES=${files}"
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    VERBATIM)
+  target_sources(${target} PRIVATE ${out}/${prefix}.cpp ${out}/${prefix}.h)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
+endfunction()
+
+# knobwise_test(NAME sources... LINK libraries... [LABELS labels...] [TIMEOUT seconds])
+# One GoogleTest binary, registered as one CTest test per case. Tests run in the project root, so that
+# `../shared/...` is found from there. Cases whose name holds `Gpu` carry the label gpu.
+function(knobwise_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "LINK;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE knobwise_flags ${arg_LINK} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+endfunction()
