@@ -1,0 +1,140 @@
+// Devices: memory, loaded code and timing, the same for every backend.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/accuracy.h"
+#include "kernels/device_info.h"
+#include "kernels/family.h"
+
+namespace knobwise {
+
+/// What a compiler and driver say of a compiled kernel; -1 where they say nothing.
+struct Resources {
+  int registers = -1;
+  int spill_bytes = -1;
+  int stack_bytes = -1;
+  int static_shared_bytes = -1;
+  int dynamic_shared_bytes = -1;
+  double occupancy = -1;  ///< Resident warps over the most a multiprocessor holds, 0 to 1.
+  std::int64_t binary_bytes = -1;
+};
+
+/// Machine code for one KernelInstance.
+struct CompiledCode {
+  std::string image;  ///< cubin, or a shared object.
+  Resources resources;
+  double seconds = 0;  ///< Time the compiler took.
+};
+
+/// Compiling, loading or running failed for a reason that belongs to the configuration: recorded as a trial.
+class TrialError : public std::runtime_error {
+ public:
+  /// `status` is one of the statuses of the trials table: compile_failed, launch_failed, out_of_resources,
+  /// ...
+  TrialError(std::string status, const std::string& message)
+      : std::runtime_error(message), status_(std::move(status)) {}
+  const std::string& status() const { return status_; }
+
+ private:
+  std::string status_;
+};
+
+/// Raw pointers, in device memory, for one run. Not owned.
+struct Buffers {
+  void* input = nullptr;
+  void* output = nullptr;
+  std::vector<void*> parameters;
+  void* packed = nullptr;
+  void* workspace = nullptr;
+
+  void* resolve(BufferRef reference) const;
+};
+
+/// A queue of work: a CUstream; null is the default one. The CPU ignores it.
+using Stream = void*;
+
+/// Code ready to run on a device. Thread-safe for calls with disjoint output and workspace.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  virtual std::size_t packed_bytes() const = 0;
+  virtual std::size_t workspace_bytes() const = 0;
+  /// Fills buffers.packed from buffers.parameters.
+  virtual void prepare(const Buffers& buffers, Stream stream) = 0;
+  /// Queues one run (the CPU backend finishes it before returning). Throws TrialError if a launch fails.
+  virtual void run(const Buffers& buffers, Stream stream) = 0;
+  virtual Resources resources() const { return {}; }
+};
+
+/// Device memory, freed on destruction.
+class DeviceBuffer {
+ public:
+  virtual ~DeviceBuffer() = default;
+  virtual void* data() const = 0;
+  virtual std::size_t bytes() const = 0;
+};
+
+struct TimingOptions {
+  int warmup = 2;
+  int min_samples = 5;
+  int max_samples = 50;
+  double max_seconds = 2.0;  ///< Stop sampling after this much measured time (never below one sample).
+  double relative_halfwidth = 0.01;  ///< Stop when the 95% confidence interval of the median is this tight.
+  double abandon_above_us = 0;       ///< If positive: one sample above this ends the timing.
+};
+
+struct Timing {
+  std::vector<float> samples_us;
+  double median_us = 0, min_us = 0, mean_us = 0;
+  double summary_us = 0;  ///< What trials are ranked by: the median on a GPU; the lower quartile on a CPU,
+                          ///< whose noise only adds.
+  bool abandoned = false;
+};
+
+/// One device in use. Calls on one object must not overlap, except those on its Executables.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const = 0;
+
+  /// Throws UserError, naming what was wanted and what is free, when the memory does not suffice.
+  virtual std::unique_ptr<DeviceBuffer> allocate(std::size_t bytes, std::string_view purpose) = 0;
+  virtual void upload(void* device, const void* host, std::size_t bytes) = 0;
+  virtual void download(void* host, const void* device, std::size_t bytes) = 0;
+  virtual void fill_bytes(void* device, unsigned char value, std::size_t bytes) = 0;
+  /// Waits for all queued work; throws TrialError if any of it failed.
+  virtual void synchronize() = 0;
+
+  /// Fills `elements` values of type `dtype` as operand_value() (kernels/operands.h) defines them.
+  virtual void fill_operand(void* device, DType dtype, std::int64_t elements,
+                            const struct OperandFill& fill) = 0;
+
+  /// Compares an output against float64 for all or sampled elements; see kernels/reference.h for what is
+  /// sampled.
+  virtual ErrorMetrics verify(const Problem& problem, const Buffers& buffers, const OutputTile& tile,
+                              std::uint64_t seed) = 0;
+
+  virtual std::unique_ptr<Executable> load(const KernelInstance& instance, const CompiledCode& code) = 0;
+
+  /// Samples runs of `executable`; caches are flushed before each sample, outside the timed region.
+  virtual Timing time(Executable& executable, const Buffers& buffers, const TimingOptions& options) = 0;
+};
+
+/// Compiles for the device described; needs no device. Throws TrialError (compile_failed, compile_timeout).
+/// Safe to call from several threads and processes.
+CompiledCode compile(const KernelInstance& instance, const DeviceInfo& target);
+
+/// All devices of this machine: the CPU first, then every CUDA device. A backend that cannot be used adds one
+/// line to `notes`.
+std::vector<DeviceInfo> list_devices(std::vector<std::string>* notes);
+
+/// Opens "cpu", "cuda", "cuda:N" or "best" (the first CUDA device if there is one, else the CPU). Throws
+/// UserError.
+std::unique_ptr<Device> open_device(std::string_view name);
+
+}  // namespace knobwise

@@ -1,0 +1,127 @@
+// The contract of a kernel family: what a parameterised kernel tells the rest of the program.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/device_info.h"
+#include "kernels/problem.h"
+#include "search_spaces/space.h"
+#include "search_spaces/value.h"
+
+namespace knobwise {
+
+class Device;
+class Executable;
+
+/// The buffers that a kernel can ask for.
+enum class Slot {
+  input,
+  output,
+  parameter,  ///< `index` into Problem::parameters(): 0 is the weights.
+  packed,     ///< What the prepare launches made of the parameters; written once, then read-only.
+  workspace,  ///< Scratch; contents undefined between launches of different runs.
+};
+
+struct BufferRef {
+  Slot slot = Slot::input;
+  std::size_t index = 0;
+
+  bool operator==(const BufferRef&) const = default;
+};
+
+/// One launch of a compiled function.
+///
+/// CUDA: `extern "C" __global__ void function(pointers...)`, one pointer an argument, in order.
+/// CPU: `extern "C" void function(void* const* arguments, long long task)`, called once for each task in
+/// [0, grid[0]) by block[0] threads that take tasks as they come free; tasks must not depend on one another.
+struct KernelLaunch {
+  std::string function;
+  std::array<std::uint32_t, 3> grid{1, 1, 1};
+  std::array<std::uint32_t, 3> block{1, 1, 1};
+  std::uint32_t dynamic_shared_bytes = 0;
+  std::vector<BufferRef> arguments;
+};
+
+/// A family specialised to one problem and one configuration: what to compile and what to launch.
+struct KernelInstance {
+  /// The whole translation unit: every dimension and every knob is a constant in it.
+  std::string source;
+  std::vector<KernelLaunch> prepare;  ///< Once per set of parameters: packs them into `packed`.
+  std::vector<KernelLaunch> run;      ///< In order, for every run.
+  std::size_t packed_bytes = 0;
+  std::size_t workspace_bytes = 0;
+};
+
+/// Extents of the output block that one unit of work covers: where seams run. Verification samples both sides
+/// of each.
+struct OutputTile {
+  std::int64_t k = 1, d = 1, h = 1, w = 1;
+};
+
+/// A parameterised kernel. Implementations are immutable and thread-safe.
+class KernelFamily {
+ public:
+  virtual ~KernelFamily() = default;
+
+  virtual std::string_view name() const = 0;  ///< Unique within a backend: "direct_conv".
+  virtual Backend backend() const = 0;
+
+  /// Why this family cannot do the problem on the device, in words for people; nothing when it can.
+  virtual std::optional<std::string> unsupported_reason(const Problem& problem,
+                                                        const DeviceInfo& device) const = 0;
+
+  /// The knobs and constraints as T1 text; bound to problem_constants(), DeviceInfo::constants() and
+  /// extra_constants().
+  virtual std::string_view space_json() const = 0;
+
+  /// Further names for the space's expressions, for example figures derived from the problem's epilogue.
+  virtual std::vector<std::pair<std::string, Value>> extra_constants(const Problem& problem,
+                                                                     const DeviceInfo& device) const;
+
+  /// Digest of everything that shapes the generated code: sources, space and a version of the host
+  /// descriptor.
+  virtual std::string source_hash() const = 0;
+
+  /// Requires a supported problem and a configuration of the space bound to it.
+  virtual KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
+                                     const DeviceInfo& device) const = 0;
+
+  virtual OutputTile tile(const Problem& problem, const Configuration& configuration) const;
+
+  /// Families without source (a vendor library, the built-in reference) return the executable here; others
+  /// null, and are compiled.
+  virtual std::unique_ptr<Executable> create_builtin(const Problem& problem,
+                                                     const Configuration& configuration,
+                                                     Device& device) const;
+  /// True when create_builtin() serves instead of instantiate().
+  virtual bool builtin() const { return false; }
+};
+
+/// Binds the family's space to the problem and device.
+BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const DeviceInfo& device);
+
+/// Every family of a backend, reference last. The objects live as long as the program.
+const std::vector<const KernelFamily*>& families(Backend backend);
+/// Null if there is none of that name.
+const KernelFamily* find_family(Backend backend, std::string_view name);
+
+/// #define lines that begin every generated source: KW_N KW_C KW_D KW_H KW_W KW_K KW_T KW_R KW_S
+/// KW_STRIDE_D/H/W KW_PAD_D/H/W KW_DILATION_D/H/W KW_GROUPS KW_BIAS (0/1) KW_OD KW_OH KW_OW KW_RANK
+/// KW_DTYPE_F32/F16/BF16 (0/1) KW_NHWC (0/1), then KNOB_<name> for every knob (text values become
+/// KNOB_<name>_<value> 1).
+std::string source_prelude(const Problem& problem, const Configuration& configuration);
+
+/// C++/CUDA text of `KW_FN float kw_elementwise(float x, long long element)` for the element-wise steps
+/// [first, last) of the epilogue: pure arithmetic on x, fully inlinable and vectorisable. Steps with
+/// parameters (residual) are not accepted here. KW_FN must be defined by the including source (`static
+/// inline`, `__device__`).
+std::string elementwise_source(const Problem& problem, std::size_t first, std::size_t last);
+
+}  // namespace knobwise
