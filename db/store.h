@@ -1,0 +1,174 @@
+// The tuning database: one SQLite file, described in docs/schema.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/records.h"
+
+namespace knobwise {
+
+/// A row together with its id.
+template <class Record>
+struct Stored {
+  std::int64_t id = 0;
+  Record record;
+};
+
+/// The result of an insert under a key.
+struct InsertResult {
+  std::int64_t id = 0;
+  bool inserted = false;  ///< False when the key was there already: `id` is that row, which stays as it was.
+};
+
+/// Answer of Store::best().
+struct BestAnswer {
+  std::optional<TrialRecord> trial;
+  /// Trials that meet the limits and are faster than `trial`, but belong to a family version that is not
+  /// current: the fastest of each such version, fastest first.
+  std::vector<TrialRecord> stale;
+};
+
+/// How many rows there are, for an overview.
+struct StoreCounts {
+  std::int64_t devices = 0, environments = 0, problems = 0, families = 0;
+  std::int64_t sessions = 0, trials = 0, trials_ok = 0, baselines = 0;
+};
+
+/// A connection to one database file.
+///
+/// Thread safety: one Store belongs to one thread at a time; each thread (and, after a fork, each process)
+/// opens its own. Any number of Stores, in any number of processes, may read and write the same file at once:
+/// writers wait for each other, readers never wait where the file system allows a write-ahead log.
+///
+/// Every modifying call is one transaction, committed when it returns: a killed process loses nothing that
+/// returned.
+///
+/// Errors: a file that cannot be used (not there, no database, damaged, another application's, newer,
+/// read-only) is a UserError; so is a full disk or a lock that outlasts the generous waiting time. A record
+/// that breaks a rule of the schema (a time that is 0 or NaN, an unknown id) is a defect of the caller:
+/// std::invalid_argument.
+class Store {
+ public:
+  enum class Mode {
+    read_write,  ///< Created when missing or of zero bytes, and brought to the newest schema version.
+    read_only,   ///< Must exist; nothing is written, not even next to it where the place does not allow it.
+  };
+
+  /// The schema version that this build writes.
+  static int latest_version();
+
+  static Store open(const std::filesystem::path& path, Mode mode);
+
+  /// A private database that lives as long as the object.
+  static Store in_memory();
+
+  Store(Store&&) noexcept;
+  Store& operator=(Store&&) noexcept;
+  ~Store();
+
+  /// As given to open(); empty in memory.
+  const std::filesystem::path& path() const;
+  bool read_only() const;
+  /// Of the file; above latest_version() only when opened read-only.
+  int version() const;
+
+  // --- What things are: each returns the id of the equal row, which is added when missing.
+  // -------------------------
+  std::int64_t intern_device(const DeviceRecord& device);
+  std::int64_t intern_environment(const EnvironmentRecord& environment);
+  /// The line is the key: the other columns of a line that is on record stay as they are.
+  std::int64_t intern_problem(const ProblemRecord& problem);
+  std::int64_t intern_family(const FamilyRecord& family);
+
+  /// The same search without adding. The device is found by identity, see DeviceRecord.
+  std::optional<std::int64_t> find_device(const DeviceRecord& device) const;
+  std::optional<std::int64_t> find_environment(const EnvironmentRecord& environment) const;
+  std::optional<std::int64_t> find_problem(const std::string& line) const;
+  std::optional<std::int64_t> find_family(const FamilyRecord& family) const;
+
+  /// The row of an id; std::invalid_argument when there is none.
+  DeviceRecord device(std::int64_t id) const;
+  EnvironmentRecord environment(std::int64_t id) const;
+  ProblemRecord problem(std::int64_t id) const;
+  FamilyRecord family(std::int64_t id) const;
+
+  /// All rows in order of id.
+  std::vector<Stored<DeviceRecord>> devices() const;
+  std::vector<Stored<EnvironmentRecord>> environments() const;
+  std::vector<Stored<ProblemRecord>> problems() const;
+  std::vector<Stored<FamilyRecord>> families() const;
+
+  /// Devices on record that match at least by architecture, best match first.
+  std::vector<std::pair<Stored<DeviceRecord>, DeviceMatch>> devices_like(const DeviceRecord& device) const;
+
+  // --- Sessions
+  // -----------------------------------------------------------------------------------------------------
+  /// Adds a session; `session.uuid` must be new. State and finish are stored as given.
+  std::int64_t begin_session(const SessionRecord& session);
+  /// Sets the state and, unless the state is running again (a resumed session), the time of the finish.
+  void finish_session(std::int64_t id, SessionState state);
+  SessionRecord session(std::int64_t id) const;
+  std::optional<std::int64_t> find_session(const std::string& uuid) const;
+  /// All sessions, oldest first.
+  std::vector<Stored<SessionRecord>> sessions() const;
+  /// One more than the largest session_order of the session's trials, 0 when there are none.
+  std::int64_t next_session_order(std::int64_t session) const;
+
+  // --- Trials
+  // -------------------------------------------------------------------------------------------------------
+  /// Stores a finished trial with its errors. The same work is never stored twice: see InsertResult.
+  InsertResult insert_trial(const TrialRecord& trial);
+  /// All in one transaction, for imports: all are stored or, on an error, none.
+  std::vector<InsertResult> insert_trials(std::span<const TrialRecord> trials);
+  /// Replaces the timing of an ok trial that was measured again, and sets its `retimed`.
+  void update_timing(std::int64_t trial, const TimingRecord& timing);
+  /// Takes back an ok trial that failed when measured again: the times go, the status and the reason are set.
+  void mark_failed(std::int64_t trial, TrialStatus status, const std::string& reason);
+
+  TrialRecord trial(std::int64_t id) const;
+
+  /// The finished trials of one search, failed ones included, by configuration: what a resumed session skips.
+  std::map<std::string, TrialRecord> finished_trials(std::int64_t device, std::int64_t environment,
+                                                     std::int64_t problem, std::int64_t family) const;
+
+  /// All trials of a session in session order.
+  std::vector<TrialRecord> session_trials(std::int64_t session) const;
+  /// All trials of a problem on a device, over all families, environments and sessions, in order of id.
+  std::vector<TrialRecord> trials(std::int64_t problem, std::int64_t device) const;
+
+  /// The fastest ok trial of a problem on a device whose measured errors meet the limits. With `current`,
+  /// only trials of these family versions count, and faster ones of other versions are reported as stale.
+  /// Cost: an index walk from the fastest trial on; no scan.
+  BestAnswer best(std::int64_t problem, std::int64_t device, const AccuracyLimits& limits,
+                  const std::optional<std::vector<FamilyRecord>>& current = std::nullopt) const;
+
+  /// best() of every problem that has an answer on the device, in order of problem id.
+  std::vector<TrialRecord> best_of_device(
+      std::int64_t device, const AccuracyLimits& limits,
+      const std::optional<std::vector<FamilyRecord>>& current = std::nullopt) const;
+
+  // --- Baselines
+  // ----------------------------------------------------------------------------------------------------
+  /// Stores a baseline; one of the same key is replaced.
+  void put_baseline(const BaselineRecord& baseline);
+  /// All baselines of a problem on a device, fastest first.
+  std::vector<BaselineRecord> baselines(std::int64_t problem, std::int64_t device) const;
+
+  StoreCounts counts() const;
+
+ private:
+  struct Impl;
+  explicit Store(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace knobwise
