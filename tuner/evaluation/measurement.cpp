@@ -1,0 +1,155 @@
+#include "tuner/evaluation/measurement.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "kernels/operands.h"
+#include "runtime/records.h"
+#include "search_spaces/user_error.h"
+#include "tuner/evaluation/messages.h"
+#include "tuner/evaluation/precision_bound.h"
+
+namespace knobwise {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Timing runs on the inputs of the last distribution verified: realistic ones.
+constexpr Distribution kVerificationOrder[] = {Distribution::integers, Distribution::normal,
+                                               Distribution::uniform};
+
+std::string precision_of(const Configuration& configuration) {
+  const Value* value = configuration.find("precision");
+  return value ? to_string(*value) : std::string();
+}
+
+}  // namespace
+
+Measurement::Measurement(Device& device, const Problem& problem, std::uint64_t seed)
+    : device_(device), problem_(problem), seed_(seed) {
+  const auto bytes = [&problem](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * size_of(problem.dtype);
+  };
+  input_ = std::make_unique<GuardedBuffer>(device, bytes(problem.input_extents().elements()), "input");
+  output_ = std::make_unique<GuardedBuffer>(device, bytes(problem.output_extents().elements()), "output");
+  buffers_.input = input_->data();
+  buffers_.output = output_->data();
+  for (const ParameterSpec& parameter : problem.parameters()) {
+    parameters_.push_back(
+        std::make_unique<GuardedBuffer>(device, bytes(parameter.elements()), parameter.name));
+    buffers_.parameters.push_back(parameters_.back()->data());
+  }
+}
+
+std::unique_ptr<Executable> Measurement::make_executable(const Candidate& candidate) {
+  if (candidate.family->builtin()) {
+    return candidate.family->create_builtin(problem_, candidate.configuration, device_);
+  }
+  return device_.load(candidate.family->instantiate(problem_, candidate.configuration, device_.info()),
+                      candidate.code);
+}
+
+void Measurement::bind(const Executable& executable) {
+  const auto provide = [this](std::unique_ptr<GuardedBuffer>& buffer, std::size_t bytes,
+                              const char* purpose) {
+    if (bytes == 0) {
+      buffer.reset();
+    } else if (!buffer || buffer->bytes() != bytes) {
+      buffer.reset();  // before the new one: both may not fit
+      buffer = std::make_unique<GuardedBuffer>(device_, bytes, purpose);
+    }
+    return buffer ? buffer->data() : nullptr;
+  };
+  buffers_.packed = provide(packed_, executable.packed_bytes(), "packed weights");
+  buffers_.workspace = provide(workspace_, executable.workspace_bytes(), "workspace");
+}
+
+void Measurement::fill_inputs(Distribution distribution) {
+  if (filled_ == distribution) return;
+  filled_.reset();
+  device_.fill_operand(buffers_.input, problem_.dtype, problem_.input_extents().elements(),
+                       operand_fill(problem_, distribution, seed_, -1));
+  const std::vector<ParameterSpec> specs = problem_.parameters();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    device_.fill_operand(buffers_.parameters[i], problem_.dtype, specs[i].elements(),
+                         operand_fill(problem_, distribution, seed_, static_cast<int>(i)));
+  }
+  filled_ = distribution;
+}
+
+const GuardedBuffer* Measurement::damaged() const {
+  for (const GuardedBuffer* buffer : {input_.get(), output_.get(), packed_.get(), workspace_.get()}) {
+    if (buffer && !buffer->intact()) return buffer;
+  }
+  for (const auto& buffer : parameters_) {
+    if (!buffer->intact()) return buffer.get();
+  }
+  return nullptr;
+}
+
+void Measurement::verify(Executable& executable, const Candidate& candidate, TrialRecord& record) {
+  const double bound = precision_bound(precision_of(candidate.configuration), problem_.dtype);
+  const OutputTile tile = candidate.family->tile(problem_, candidate.configuration);
+  for (Distribution distribution : kVerificationOrder) {
+    fill_inputs(distribution);
+    output_->poison();
+    if (packed_) packed_->poison();
+    if (workspace_) workspace_->poison();
+    executable.prepare(buffers_, nullptr);
+    executable.run(buffers_, nullptr);
+    device_.synchronize();
+    const ErrorMetrics metrics = device_.verify(problem_, buffers_, tile, seed_);
+    record.errors.push_back(error_record(distribution, metrics));
+    if (const GuardedBuffer* buffer = damaged()) {
+      throw TrialError("out_of_bounds", fmt::format("wrote outside its {} buffer", buffer->purpose()));
+    }
+    if (metrics.nans > 0) {
+      throw TrialError("wrong_result",
+                       fmt::format("{} of {} checked outputs are NaN or were never written ({} inputs)",
+                                   metrics.nans, metrics.checked, to_string(distribution)));
+    }
+    if (!(metrics.rel_fro <= bound)) {
+      throw TrialError(
+          "wrong_result",
+          fmt::format("relative error {:.3g} on {} inputs, above the {:.3g} that the precision mode explains",
+                      metrics.rel_fro, to_string(distribution), bound));
+    }
+  }
+}
+
+TrialRecord Measurement::evaluate(const Candidate& candidate, const TimingOptions& timing) {
+  TrialRecord record;
+  try {
+    const std::unique_ptr<Executable> executable = make_executable(candidate);
+    record.resources = resource_record(executable->resources());
+    bind(*executable);
+    const Clock::time_point verify_start = Clock::now();
+    verify(*executable, candidate, record);
+    record.verify_seconds = seconds_since(verify_start);
+    const Clock::time_point measure_start = Clock::now();
+    record.timing = timing_record(device_.time(*executable, buffers_, timing), device_.info().backend);
+    record.measure_seconds = seconds_since(measure_start);
+  } catch (const TrialError& error) {
+    record.status = parse_trial_status(error.status());
+    record.reason = error.what();
+  } catch (const UserError& error) {  // the candidate's own buffers do not fit
+    record.status = TrialStatus::out_of_memory;
+    record.reason = error.what();
+  }
+  return record;
+}
+
+Timing Measurement::time(const Candidate& candidate, const TimingOptions& options) {
+  const std::unique_ptr<Executable> executable = make_executable(candidate);
+  bind(*executable);
+  fill_inputs(Distribution::uniform);
+  executable->prepare(buffers_, nullptr);
+  return device_.time(*executable, buffers_, options);
+}
+
+}  // namespace knobwise
