@@ -2,6 +2,7 @@
 
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -44,7 +45,7 @@ EnvironmentRecord environment_record(const DeviceInfo& device) {
   record.knobwise_version = KNOBWISE_VERSION;
   utsname system{};
   if (uname(&system) == 0)
-    record.os = std::string(system.sysname) + " " + system.release + " " + system.machine;
+    record.os = std::string(system.sysname) + " " + system.machine;
   return record;
 }
 
