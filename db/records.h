@@ -130,22 +130,25 @@ enum class TrialStatus {
   internal_error,  ///< A defect of the tuner itself.
 };
 
-/// The word of the schema for a status or state, and back. Parsing throws std::invalid_argument on any other
+/// How the samples were summarised into time_us.
+/// The lower quartile and the minimum serve devices whose noise only adds.
+enum class TimeKind { median, lower_quartile, minimum };
+
+/// The word of the schema for a value, and back. Parsing throws std::invalid_argument on any other
 /// word.
 std::string_view to_string(TrialStatus status);
 std::string_view to_string(SessionState state);
+std::string_view to_string(TimeKind kind);
 TrialStatus parse_trial_status(std::string_view word);
 SessionState parse_session_state(std::string_view word);
+TimeKind parse_time_kind(std::string_view word);
 
 /// All statuses in the order of the enumeration.
 const std::vector<TrialStatus>& all_trial_statuses();
 
-/// How the samples were summarised into time_us.
-enum class TimeKind { median, minimum };
-
 /// Execution time in microseconds. All three figures are above 0 and finite.
 struct TimingRecord {
-  double time_us = 0;  ///< The summary that ranks trials: the median on a GPU, based on the minimum on a CPU.
+  double time_us = 0;  ///< The summary that ranks trials.
   TimeKind kind = TimeKind::median;
   double min_us = 0;
   double mean_us = 0;

@@ -82,7 +82,6 @@ class Store {
   int version() const;
 
   // --- What things are: each returns the id of the equal row, which is added when missing.
-  // -------------------------
   std::int64_t intern_device(const DeviceRecord& device);
   std::int64_t intern_environment(const EnvironmentRecord& environment);
   /// The line is the key: the other columns of a line that is on record stay as they are.
@@ -111,11 +110,12 @@ class Store {
   std::vector<std::pair<Stored<DeviceRecord>, DeviceMatch>> devices_like(const DeviceRecord& device) const;
 
   // --- Sessions
-  // -----------------------------------------------------------------------------------------------------
   /// Adds a session; `session.uuid` must be new. State and finish are stored as given.
   std::int64_t begin_session(const SessionRecord& session);
-  /// Sets the state and, unless the state is running again (a resumed session), the time of the finish.
+  /// Ends a session in any state but running, with the present time.
   void finish_session(std::int64_t id, SessionState state);
+  /// Sets an ended session running again.
+  void resume_session(std::int64_t id);
   SessionRecord session(std::int64_t id) const;
   std::optional<std::int64_t> find_session(const std::string& uuid) const;
   /// All sessions, oldest first.
@@ -124,7 +124,6 @@ class Store {
   std::int64_t next_session_order(std::int64_t session) const;
 
   // --- Trials
-  // -------------------------------------------------------------------------------------------------------
   /// Stores a finished trial with its errors. The same work is never stored twice: see InsertResult.
   InsertResult insert_trial(const TrialRecord& trial);
   /// All in one transaction, for imports: all are stored or, on an error, none.
@@ -157,7 +156,6 @@ class Store {
       const std::optional<std::vector<FamilyRecord>>& current = std::nullopt) const;
 
   // --- Baselines
-  // ----------------------------------------------------------------------------------------------------
   /// Stores a baseline; one of the same key is replaced.
   void put_baseline(const BaselineRecord& baseline);
   /// All baselines of a problem on a device, fastest first.
@@ -168,6 +166,8 @@ class Store {
  private:
   struct Impl;
   explicit Store(std::unique_ptr<Impl> impl);
+  /// For a newer version: UserError when a table or column that this build reads is gone.
+  void require_readable() const;
   std::unique_ptr<Impl> impl_;
 };
 

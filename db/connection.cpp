@@ -1,0 +1,195 @@
+#include "db/connection.h"
+
+#include <SQLiteCpp/Column.h>
+#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/Transaction.h>
+#include <fmt/core.h>
+#include <sqlite3.h>
+
+#include <chrono>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "db/errors.h"
+#include "db/file_system.h"
+#include "db/migrations.h"
+#include "search_spaces/user_error.h"
+
+namespace knobwise {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kApplicationId = 0x6B6E6F62;  // "knob"; see db/migrations/0001_initial.sql
+constexpr int kBusyTimeoutMs = 60'000;
+
+/// What a file turned out to be.
+struct Identity {
+  bool fresh = false;  ///< No tables and no owner yet.
+  int version = 0;
+};
+
+/// Reads the identity in one transaction: another process may be creating the schema right now.
+Identity identify(SQLite::Database& database, const fs::path& path) {
+  SQLite::Transaction snapshot(database);
+  const int application = database.execAndGet("PRAGMA application_id").getInt();
+  const int version = schema_version(database);
+  const bool empty = database.execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0;
+  if (application == 0 && version == 0 && empty) return {.fresh = true};
+  if (application != kApplicationId) {
+    throw UserError(fmt::format(
+        "'{}' is the database of another application: give another path; the file was left as it is",
+        path.string()));
+  }
+  return {.version = version};
+}
+
+void refuse_newer(int version, const fs::path& path) {
+  if (version <= latest_schema_version()) return;
+  throw UserError(fmt::format(
+      "database '{}' has schema version {}, this build writes {}: use a newer knobwise, or open it "
+      "read-only",
+      path.string(), version, latest_schema_version()));
+}
+
+/// Waiting for a lock does not always go through SQLite's busy handler when the journal mode changes.
+void set_journal_mode(SQLite::Database& database, const char* mode) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kBusyTimeoutMs);
+  for (;;) {
+    try {
+      database.execAndGet(fmt::format("PRAGMA journal_mode = {}", mode));
+      return;
+    } catch (const SQLite::Exception& failure) {
+      const bool busy = failure.getErrorCode() == SQLITE_BUSY || failure.getErrorCode() == SQLITE_LOCKED;
+      if (!busy || std::chrono::steady_clock::now() > deadline) throw;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+void configure(SQLite::Database& database) {
+  database.exec("PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF");
+}
+
+/// A rollback journal must reach the disk before each commit; a write-ahead log stays consistent without.
+void configure_journal(SQLite::Database& database, const fs::path& path) {
+  const bool log = supports_write_ahead_log(path);
+  set_journal_mode(database, log ? "WAL" : "DELETE");
+  const bool logging = database.execAndGet("PRAGMA journal_mode").getString() == "wal";
+  database.exec(logging ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL");
+}
+
+/// An absolute path is never taken for SQLite's special names (":memory:", "file:...").
+fs::path checked_path(const fs::path& path) {
+  if (path.empty()) throw UserError("the path of the database is empty: give a file name");
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    throw UserError(fmt::format("'{}' is a folder, not a database: give a file name", path.string()));
+  }
+  return fs::absolute(path);
+}
+
+/// A "file:" URI that tells SQLite that the file cannot change: no locks, no files next to it.
+std::string immutable_uri(const fs::path& path) {
+  std::string uri = "file:";
+  for (const char c : path.string()) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '/' || c == '.' || c == '-' || c == '_';
+    uri += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return uri + "?immutable=1";
+}
+
+bool has_content(const fs::path& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  return !error && size > 0;
+}
+
+Connection identify_for_reading(SQLite::Database database, const fs::path& path) {
+  const Identity identity = identify(database, path);
+  if (identity.fresh)
+    throw UserError(fmt::format("database '{}' is empty: tune something first", path.string()));
+  if (identity.version < latest_schema_version()) {
+    throw UserError(
+        fmt::format("database '{}' has schema version {}, this build reads {}: open it once for writing to "
+                    "upgrade it, or give a copy",
+                    path.string(), identity.version, latest_schema_version()));
+  }
+  configure(database);
+  return {.database = std::move(database), .version = identity.version};
+}
+
+Connection open_immutable(const fs::path& path) {
+  SQLite::Database database(immutable_uri(path),
+                            SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX | SQLite::OPEN_URI);
+  return identify_for_reading(std::move(database), path);
+}
+
+/// True when SQLite could not lock or log next to the file, which an unchanging file does not need.
+bool lacks_write_access(const SQLite::Exception& failure) {
+  const int code = failure.getErrorCode();
+  return code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_PERM;
+}
+
+}  // namespace
+
+Connection open_writable(const fs::path& given) {
+  const fs::path path = checked_path(given);
+  try {
+    SQLite::Database database(
+        path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
+    const Identity identity = identify(database, path);
+    refuse_newer(identity.version, path);
+    if (sqlite3_db_readonly(database.getHandle(), "main") != 0) {
+      throw UserError(
+          fmt::format("database '{}' is write-protected: change its permissions, open it read-only, or give "
+                      "another path for new results",
+                      path.string()));
+    }
+    configure_journal(database, path);
+    migrate(database);
+    configure(database);
+    const int version = schema_version(database);
+    refuse_newer(version, path);  // Another process may have upgraded it meanwhile.
+    return {.database = std::move(database), .version = version};
+  } catch (const SQLite::Exception& failure) {
+    throw_translated(failure, path.string());
+  }
+}
+
+Connection open_read_only(const fs::path& given) {
+  const fs::path path = checked_path(given);
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    throw UserError(
+        fmt::format("no database at '{}': check the path, or tune something first", path.string()));
+  }
+  try {
+    try {
+      SQLite::Database database(path.string(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
+      return identify_for_reading(std::move(database), path);
+    } catch (const SQLite::Exception& failure) {
+      if (!lacks_write_access(failure)) throw;
+      if (has_content(path.string() + "-wal") || has_content(path.string() + "-journal")) {
+        throw UserError(fmt::format(
+            "database '{}' has changes in a file next to it that cannot be taken over in a folder "
+            "that is write-protected: open it once with write access, or copy all its files",
+            path.string()));
+      }
+      return open_immutable(path);
+    }
+  } catch (const SQLite::Exception& failure) {
+    throw_translated(failure, path.string());
+  }
+}
+
+Connection open_in_memory() {
+  SQLite::Database database(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX);
+  migrate(database);
+  configure(database);
+  return {.database = std::move(database), .version = latest_schema_version()};
+}
+
+}  // namespace knobwise
