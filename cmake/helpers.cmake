@@ -2,6 +2,7 @@
 add_library(knobwise_flags INTERFACE)
 target_compile_options(knobwise_flags INTERFACE -Wall -Wextra -Werror)
 target_include_directories(knobwise_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_definitions(knobwise_flags INTERFACE KNOBWISE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(knobwise_flags INTERFACE fmt::fmt-header-only)
 if(KNOBWISE_SANITIZE)
   target_compile_options(knobwise_flags INTERFACE -fsanitize=${KNOBWISE_SANITIZE} -fno-omit-frame-pointer

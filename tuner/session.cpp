@@ -8,6 +8,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <unordered_set>
 #include <utility>
 
 #include "db/identifiers.h"
@@ -43,9 +44,9 @@ struct FamilySearch {
   std::unique_ptr<Strategy> strategy;
   std::int64_t id = 0;
   std::uint64_t default_index = 0;
-  bool default_proposed = false;
+  std::unordered_set<std::uint64_t> proposed{};  // the default first, whatever the strategy
   bool exhausted = false;
-  std::map<std::string, TrialRecord> finished;  // by configuration, from earlier sessions
+  std::map<std::string, TrialRecord> finished{};  // by configuration, from earlier sessions
 };
 
 class Session {
@@ -186,18 +187,17 @@ bool Session::out_of_budget() const {
 }
 
 std::optional<std::uint64_t> Session::propose(FamilySearch& search) {
-  if (!search.default_proposed) {
-    search.default_proposed = true;
-    // The strategy hears of the default as of any known result, and does not propose it again.
-    search.strategy->tell({search.default_index});
+  if (search.proposed.empty()) {
+    search.proposed.insert(search.default_index);
     return search.default_index;
   }
-  const std::vector<std::uint64_t> proposals = search.strategy->ask(1);
-  if (proposals.empty()) {
-    search.exhausted = true;
-    return std::nullopt;
+  while (true) {
+    const std::vector<std::uint64_t> proposals = search.strategy->ask(1);
+    if (proposals.empty()) break;
+    if (search.proposed.insert(proposals.front()).second) return proposals.front();
   }
-  return proposals.front();
+  search.exhausted = true;
+  return std::nullopt;
 }
 
 // Built-in families first, then the searched ones in turn.
@@ -336,7 +336,9 @@ SessionResult Session::run() {
       trial.configuration = finished->request.configuration.to_json();
       if (const Value* precision = finished->request.configuration.find("precision"))
         trial.precision = to_string(*precision);
-      trial.started = utc_now();
+      const double measuring = trial.verify_seconds.value_or(0) + trial.measure_seconds.value_or(0);
+      trial.started = utc_text(std::chrono::system_clock::now() -
+                               std::chrono::milliseconds(static_cast<std::int64_t>(1000 * measuring)));
       trial.wall_seconds = seconds_since(start_);
       trial.session_order = order_++;
       trial.id = store_.insert_trial(trial).id;

@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "runtime/records.h"
+#include "tuner/cli/command.h"
+
+namespace knobwise::cli {
+namespace {
+
+nlohmann::json to_json(const Problem& problem, const LayeredBest& answer, const std::string& database,
+                       const Store& store) {
+  const SessionRecord session = store.session(answer.trial.session);
+  nlohmann::json errors = nlohmann::json::object();
+  for (const ErrorRecord& error : answer.trial.errors) {
+    errors[error.distribution] = {{"max_abs", error.max_abs},
+                                  {"mean_abs", error.mean_abs},
+                                  {"rms", error.rms},
+                                  {"rel_fro", error.rel_fro},
+                                  {"frac_outside", error.frac_outside}};
+  }
+  return {{"problem", problem.to_string()},
+          {"family", answer.family.name},
+          {"configuration", nlohmann::ordered_json::parse(answer.trial.configuration)},
+          {"time_us", answer.trial.timing->time_us},
+          {"gflops", static_cast<double>(problem.flops()) / answer.trial.timing->time_us * 1e-3},
+          {"errors", errors},
+          {"provenance",
+           {{"kind", "exact"},
+            {"database", database},
+            {"device", answer.device.name},
+            {"architecture", answer.device.architecture},
+            {"driver", answer.environment.driver_version},
+            {"toolkit", answer.environment.toolkit_version},
+            {"compiler", answer.environment.compiler},
+            {"measured", answer.trial.started},
+            {"session", session.uuid}}}};
+}
+
+}  // namespace
+
+int best(const std::vector<std::string>& arguments) {
+  Options options;
+  add_database(options);
+  add_device(options);
+  add_accuracy(options);
+  add_json(options);
+  const auto variables =
+      parse(arguments,
+            {"best PROBLEM [OPTIONS]",
+             "Looks up the fastest stored configuration that meets the accuracy, measured for this\n"
+             "very problem on an equal device with the kernels of this build.",
+             "  knobwise best 'conv2d n=8 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 bias | relu'\n"
+             "  knobwise best 'conv1d n=16 c=128 w=1024 k=256 s=3' --accuracy tf32 --json\n"},
+            options, "problem");
+  if (!variables) return kSuccess;
+  const Problem problem = Problem::parse((*variables)["problem"].as<std::vector<std::string>>().front());
+  const AccuracyRequirement requirement = accuracy(*variables);
+  const DeviceInfo device = chosen_device(*variables).second;
+  const auto paths = database_paths(*variables);
+  const LayeredStore stores = open_databases(paths);
+  const auto answer = stores.best(problem.to_string(), device_record(device), accuracy_limits(requirement),
+                                  current_families(device.backend));
+  if (!answer) {
+    std::cerr << fmt::format(
+        "knobwise: nothing stored for '{}' on {} that meets '{}'; tune it: knobwise tune '{}' --db {}\n",
+        problem.to_string(), device.name, requirement.to_string(), problem.to_string(),
+        paths.front().string());
+    return kJobFailed;
+  }
+  const std::string database = paths[answer->layer].string();
+  const Store& store = stores.layer(answer->layer);
+  if (variables->count("json")) {
+    std::cout << to_json(problem, *answer, database, store).dump(2) << "\n";
+    return kSuccess;
+  }
+  const double time = answer->trial.timing->time_us;
+  const std::string compiler = answer->environment.toolkit_version + answer->environment.compiler;
+  std::cout << problem.to_string() << "\n"
+            << fmt::format("  best      {} {}\n", answer->family.name,
+                           format_configuration(answer->trial.configuration))
+            << fmt::format("  time      {}, {}\n", format_time(time),
+                           format_rate(static_cast<double>(problem.flops()), time))
+            << fmt::format("  error     {}\n", format_errors(answer->trial.errors))
+            << fmt::format("  from      {}: measured {} on {}, {}{}\n", database, answer->trial.started,
+                           answer->device.name,
+                           answer->environment.driver_version.empty()
+                               ? ""
+                               : fmt::format("driver {}, ", answer->environment.driver_version),
+                           compiler);
+  return kSuccess;
+}
+
+}  // namespace knobwise::cli

@@ -1,0 +1,171 @@
+#include "tuner/cli/command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <sstream>
+
+#include "kernels/device.h"
+#include "search_spaces/user_error.h"
+#include "search_spaces/value.h"
+
+namespace knobwise::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr unsigned kHelpWidth = 80;
+
+void print_help(const Help& help, const Options& options) {
+  std::cout << "Usage: knobwise " << help.usage << "\n\n" << help.description << "\n\n" << options;
+  if (!help.examples.empty()) std::cout << "\nExamples:\n" << help.examples;
+}
+
+}  // namespace
+
+std::optional<Variables> parse(const std::vector<std::string>& arguments, const Help& help, Options options,
+                               const char* positional, bool positional_required) {
+  Options visible("Options", kHelpWidth, kHelpWidth / 2);
+  visible.add(options).add_options()("help,h", "show this help");
+  Options all = visible;
+  po::positional_options_description positions;
+  if (positional) {
+    all.add_options()(positional, po::value<std::vector<std::string>>());
+    positions.add(positional, -1);
+  }
+  Variables variables;
+  try {
+    po::store(po::command_line_parser(arguments).options(all).positional(positions).run(), variables);
+    po::notify(variables);
+  } catch (const po::error& error) {
+    throw UserError(fmt::format("{}; see 'knobwise {} --help'", error.what(),
+                                help.usage.substr(0, help.usage.find(' '))));
+  }
+  if (variables.count("help")) {
+    print_help(help, visible);
+    return std::nullopt;
+  }
+  if (positional) {
+    const std::size_t given =
+        variables.count(positional) ? variables[positional].as<std::vector<std::string>>().size() : 0;
+    if ((given == 0 && positional_required) || given > 1) {
+      throw UserError(fmt::format(
+          "{}; usage: knobwise {}",
+          given == 0 ? "an argument is missing" : "too many arguments (quote a problem line)", help.usage));
+    }
+  }
+  return variables;
+}
+
+void add_database(Options& options) {
+  options.add_options()(
+      "db", po::value<std::vector<std::string>>()->composing()->value_name("FILE"),
+      "database; may be repeated: searched in order, only the first is written [$KNOBWISE_DB, else "
+      "knobwise.db]");
+}
+
+void add_device(Options& options) {
+  options.add_options()("device", po::value<std::string>()->default_value("best")->value_name("NAME"),
+                        "cpu, cuda:N, or best: the first CUDA device if there is one");
+}
+
+void add_accuracy(Options& options) {
+  options.add_options()(
+      "accuracy", po::value<std::string>()->default_value("allclose")->value_name("WORD"),
+      "error accepted, as measured against float64: allclose (within 1e-4 + 1e-4 |ref|), tf32, half, "
+      "bf16, any, or numbers: rel_fro=1e-3,max_abs=1e-2");
+}
+
+void add_json(Options& options) {
+  options.add_options()("json", "print one JSON document, for machines");
+}
+
+std::vector<std::filesystem::path> database_paths(const Variables& variables) {
+  std::vector<std::filesystem::path> paths;
+  if (variables.count("db")) {
+    for (const std::string& path : variables["db"].as<std::vector<std::string>>()) paths.emplace_back(path);
+    return paths;
+  }
+  if (const char* listed = std::getenv("KNOBWISE_DB")) {
+    std::stringstream stream(listed);
+    for (std::string path; std::getline(stream, path, ':');) {
+      if (!path.empty()) paths.emplace_back(path);
+    }
+  }
+  if (paths.empty()) paths.emplace_back("knobwise.db");
+  return paths;
+}
+
+LayeredStore open_databases(const std::vector<std::filesystem::path>& paths) {
+  std::vector<Store> stores;
+  for (const auto& path : paths) {
+    if (!std::filesystem::exists(path)) {
+      throw UserError(fmt::format("{}: there is no such database; 'knobwise tune PROBLEM --db {}' makes one",
+                                  path.string(), path.string()));
+    }
+    stores.push_back(Store::open(path, Store::Mode::read_only));
+  }
+  return LayeredStore(std::move(stores));
+}
+
+std::pair<std::string, DeviceInfo> chosen_device(const Variables& variables) {
+  const std::string wanted = variables["device"].as<std::string>();
+  const std::vector<DeviceInfo> all = list_devices(nullptr);
+  const auto name_of = [](const DeviceInfo& device) {
+    return device.backend == Backend::cpu ? std::string("cpu") : fmt::format("cuda:{}", device.ordinal);
+  };
+  if (wanted == "best") {
+    const DeviceInfo& chosen = all.size() > 1 ? all[1] : all[0];
+    return {name_of(chosen), chosen};
+  }
+  for (const DeviceInfo& device : all) {
+    if (name_of(device) == wanted || (wanted == "cuda" && device.backend == Backend::cuda))
+      return {name_of(device), device};
+  }
+  std::string known;
+  for (const DeviceInfo& device : all) known += (known.empty() ? "" : ", ") + name_of(device);
+  throw UserError(fmt::format("--device: there is no device '{}' here; there is: {}", wanted, known));
+}
+
+AccuracyRequirement accuracy(const Variables& variables) {
+  return AccuracyRequirement::parse(variables["accuracy"].as<std::string>());
+}
+
+std::string format_time(double microseconds) {
+  if (microseconds < 9999.5) return fmt::format("{:.4g} us", microseconds);
+  if (microseconds < 9999.5e3) return fmt::format("{:.4g} ms", microseconds * 1e-3);
+  return fmt::format("{:.4g} s", microseconds * 1e-6);
+}
+
+std::string format_rate(double flops, double microseconds) {
+  const double gflops = flops / microseconds * 1e-3;
+  return gflops < 9999.5 ? fmt::format("{:.4g} GFLOP/s", gflops)
+                         : fmt::format("{:.4g} TFLOP/s", gflops * 1e-3);
+}
+
+std::string format_bytes(std::int64_t bytes) {
+  const double value = static_cast<double>(bytes);
+  if (value < 1e6) return fmt::format("{:.4g} kB", value * 1e-3);
+  return value < 1e9 ? fmt::format("{:.4g} MB", value * 1e-6) : fmt::format("{:.4g} GB", value * 1e-9);
+}
+
+std::string format_configuration(const std::string& json) {
+  std::string text;
+  for (const auto& [knob, value] : Configuration::from_json(json).knobs()) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", knob, to_string(value));
+  }
+  return text;
+}
+
+std::string format_errors(const std::vector<ErrorRecord>& errors) {
+  double max_abs = 0, rel_fro = 0;
+  for (const ErrorRecord& error : errors) {
+    max_abs = std::max(max_abs, error.max_abs);
+    rel_fro = std::max(rel_fro, error.rel_fro);
+  }
+  return fmt::format("max {:.1e}, rel {:.1e}", max_abs, rel_fro);
+}
+
+}  // namespace knobwise::cli

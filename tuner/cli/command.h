@@ -1,0 +1,68 @@
+// What every subcommand shares: options, help, problems on the command line, exit statuses.
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "db/layered_store.h"
+#include "kernels/accuracy.h"
+#include "kernels/device_info.h"
+#include "kernels/problem.h"
+
+namespace knobwise::cli {
+
+enum ExitStatus { kSuccess = 0, kJobFailed = 1, kBadRequest = 2 };
+
+/// The pieces of a subcommand's help: the usage line, what it does, its options, examples.
+struct Help {
+  std::string usage;
+  std::string description;
+  std::string examples;
+};
+
+using Options = boost::program_options::options_description;
+using Variables = boost::program_options::variables_map;
+
+/// Parses the arguments that follow the subcommand. Prints the help and returns nothing when --help is among
+/// them (or when `required_positional` is missing: then throws UserError that shows the usage). Throws
+/// UserError for bad options.
+std::optional<Variables> parse(const std::vector<std::string>& arguments, const Help& help, Options options,
+                               const char* positional = nullptr, bool positional_required = true);
+
+// Groups of options that several subcommands take.
+void add_database(Options& options);
+void add_device(Options& options);
+void add_accuracy(Options& options);
+void add_json(Options& options);
+
+/// --db in order, else KNOBWISE_DB (separated by colons), else knobwise.db in the current folder.
+std::vector<std::filesystem::path> database_paths(const Variables& variables);
+/// Opens existing databases for reading. Throws UserError that says how to make one when a file is missing.
+LayeredStore open_databases(const std::vector<std::filesystem::path>& paths);
+/// "best" resolved: the name that open_device() takes and the description.
+std::pair<std::string, DeviceInfo> chosen_device(const Variables& variables);
+AccuracyRequirement accuracy(const Variables& variables);
+
+// Numbers for people.
+std::string format_time(double microseconds);                ///< "812 us", "15.9 ms", "2.31 s"
+std::string format_rate(double flops, double microseconds);  ///< "812 GFLOP/s", "31.2 TFLOP/s"
+std::string format_bytes(std::int64_t bytes);                ///< "268.4 MB"
+std::string format_configuration(const std::string& json);   ///< tile_w=16 precision=fp32
+
+/// Largest max_abs and rel_fro over the distributions: "max 2.1e-06, rel 3.4e-07".
+std::string format_errors(const std::vector<ErrorRecord>& errors);
+
+// The subcommands; each returns an exit status and throws UserError for a wrong request.
+int devices(const std::vector<std::string>& arguments);
+int tune(const std::vector<std::string>& arguments);
+int sweep(const std::vector<std::string>& arguments);
+int best(const std::vector<std::string>& arguments);
+int run(const std::vector<std::string>& arguments);
+int report(const std::vector<std::string>& arguments);
+int db(const std::vector<std::string>& arguments);
+
+}  // namespace knobwise::cli

@@ -1,0 +1,20 @@
+// Ctrl-C asks a session to end; a second one ends the program.
+#pragma once
+
+#include <csignal>
+
+namespace knobwise::cli {
+
+/// While it lives, SIGINT, SIGTERM and SIGHUP set flag(); the second signal has its default effect. One at a
+/// time in a process.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  static const volatile std::sig_atomic_t* flag();
+};
+
+}  // namespace knobwise::cli

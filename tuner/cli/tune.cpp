@@ -1,0 +1,247 @@
+// `tune` and `sweep`: searching one problem, or every problem of a file.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "search_spaces/user_error.h"
+#include "tuner/cli/command.h"
+#include "tuner/cli/interrupt.h"
+#include "tuner/cli/progress.h"
+#include "tuner/session.h"
+#include "tuner/strategies/strategy.h"
+
+namespace knobwise::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::int64_t kDefaultTrials = 100;
+
+struct Tuned {
+  Problem problem;
+  SessionResult result;
+};
+
+void add_search(Options& options) {
+  std::string strategies;
+  for (const auto& [name, explanation] : strategy_names()) {
+    strategies += fmt::format("{}{} ({})", strategies.empty() ? "" : "; ", name, explanation);
+  }
+  options.add_options()  //
+      ("strategy", po::value<std::string>()->default_value("random")->value_name("NAME"),
+       strategies.c_str())  //
+      ("seed", po::value<std::uint64_t>()->default_value(0)->value_name("N"),
+       "of the search and of the inputs")  //
+      ("max-trials", po::value<std::int64_t>()->value_name("N"),
+       fmt::format("configurations to try, besides the vendor library's [{} unless --max-time is given]",
+                   kDefaultTrials)
+           .c_str())  //
+      ("max-time", po::value<double>()->value_name("SECONDS"),
+       "per problem; a trial that runs is finished")  //
+      ("family", po::value<std::vector<std::string>>()->composing()->value_name("NAME"),
+       "search only this kernel family; may be repeated")  //
+      ("jobs,j", po::value<int>()->value_name("N"), "compile workers [all cores]");
+}
+
+SessionOptions session_options(const Variables& variables, const std::vector<std::string>& arguments,
+                               const char* command) {
+  SessionOptions options;
+  options.executable = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::tie(options.device, options.info) = chosen_device(variables);
+  options.strategy = variables["strategy"].as<std::string>();
+  options.seed = variables["seed"].as<std::uint64_t>();
+  if (variables.count("max-trials")) options.max_trials = variables["max-trials"].as<std::int64_t>();
+  if (variables.count("max-time")) options.max_seconds = variables["max-time"].as<double>();
+  if (options.max_trials && *options.max_trials < 1)
+    throw UserError("--max-trials: give a number of at least 1");
+  if (options.max_seconds && !(*options.max_seconds > 0)) throw UserError("--max-time: give seconds above 0");
+  if (!options.max_trials && !options.max_seconds) options.max_trials = kDefaultTrials;
+  options.accuracy = accuracy(variables);
+  if (variables.count("family")) options.families = variables["family"].as<std::vector<std::string>>();
+  options.jobs = variables.count("jobs") ? variables["jobs"].as<int>()
+                                         : static_cast<int>(std::thread::hardware_concurrency());
+  if (options.jobs < 1) throw UserError("--jobs: give a number of at least 1");
+  options.command_line = std::string("knobwise ") + command;
+  for (const std::string& argument : arguments) {
+    options.command_line +=
+        argument.find_first_of(" |*?$\"") == std::string::npos ? " " + argument : " '" + argument + "'";
+  }
+  options.interrupted = InterruptGuard::flag();
+  return options;
+}
+
+nlohmann::json to_json(const Tuned& tuned) {
+  const SessionResult& result = tuned.result;
+  nlohmann::json document = {{"problem", tuned.problem.to_string()},
+                             {"state", to_string(result.state)},
+                             {"evaluated", result.evaluated},
+                             {"reused", result.reused},
+                             {"failed", result.failed},
+                             {"seconds", result.seconds},
+                             {"busy_share", result.busy_share},
+                             {"best", nullptr},
+                             {"baselines", nlohmann::json::object()}};
+  if (result.best) {
+    document["best"] = {{"family", result.best_family},
+                        {"configuration", nlohmann::ordered_json::parse(result.best->configuration)},
+                        {"time_us", result.best->timing->time_us},
+                        {"flops", tuned.problem.flops()}};
+  }
+  for (const BaselineRecord& baseline : result.baselines)
+    document["baselines"][baseline.name] = baseline.timing.time_us;
+  return document;
+}
+
+void print(const Tuned& tuned) {
+  const SessionResult& result = tuned.result;
+  std::cout << tuned.problem.to_string() << "\n";
+  if (result.best) {
+    const double time = result.best->timing->time_us;
+    std::cout << fmt::format("  best      {} {}\n", result.best_family,
+                             format_configuration(result.best->configuration));
+    std::cout << fmt::format("  time      {}, {}\n", format_time(time),
+                             format_rate(static_cast<double>(tuned.problem.flops()), time));
+    for (const BaselineRecord& baseline : result.baselines) {
+      std::cout << fmt::format("  against   {:.2f}x of {} ({})\n", baseline.timing.time_us / time,
+                               baseline.name, format_time(baseline.timing.time_us));
+    }
+    std::cout << fmt::format("  error     {}\n", format_errors(result.best->errors));
+  } else {
+    std::cout << "  no configuration succeeded and is accurate enough\n";
+  }
+  const double trials = static_cast<double>(result.evaluated);
+  std::cout << fmt::format(
+      "  trials    {} measured, {} on record before, {} failed; {:.1f} s, {:.2f} trials/s, device busy "
+      "{:.0f}%\n",
+      result.evaluated, result.reused, result.failed, result.seconds, trials / result.seconds,
+      100 * result.busy_share);
+}
+
+Tuned tune_one(Store& store, const Problem& problem, const SessionOptions& options,
+               const std::string& subject) {
+  Progress progress(subject);
+  return {problem, knobwise::tune(store, problem, options, progress)};
+}
+
+Store open_for_writing(const Variables& variables) {
+  return Store::open(database_paths(variables).front(), Store::Mode::read_write);
+}
+
+struct SweepLine {
+  int number = 0;
+  Problem problem;
+};
+
+// Reads every line; a bad one is reported with its place. Returns the number of bad lines.
+int read_sweep(const std::string& path, std::vector<SweepLine>& lines) {
+  std::ifstream file(path);
+  if (!file) throw UserError(fmt::format("{}: cannot be read; give a file with one problem a line", path));
+  int number = 0, bad = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    line.resize(line.find_last_not_of(" \t\r") + 1);
+    try {
+      lines.push_back({number, Problem::parse(line)});
+    } catch (const UserError& error) {
+      ++bad;
+      std::cerr << fmt::format("{}:{}: {}\n  {}\n  {}{}\n", path, number, error.what(), error.text(),
+                               std::string(error.offset(), ' '),
+                               std::string(std::max<std::size_t>(error.length(), 1), '^'));
+    }
+  }
+  return bad;
+}
+
+}  // namespace
+
+int tune(const std::vector<std::string>& arguments) {
+  Options options;
+  add_database(options);
+  add_device(options);
+  add_search(options);
+  add_accuracy(options);
+  add_json(options);
+  const auto variables =
+      parse(arguments,
+            {"tune PROBLEM [OPTIONS]",
+             "Searches the fastest configuration for a problem on a device. Every trial is verified\n"
+             "against float64, timed and stored at once; Ctrl-C ends cleanly, and the same command\n"
+             "goes on where it stopped, measuring nothing twice.",
+             "  knobwise tune 'conv2d n=8 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 bias | relu'\n"
+             "  knobwise tune 'conv1d n=16 c=128 w=1024 k=256 s=3 pad=1' --max-time 60 --db site.db\n"},
+            options, "problem");
+  if (!variables) return kSuccess;
+  const Problem problem = Problem::parse((*variables)["problem"].as<std::vector<std::string>>().front());
+  InterruptGuard guard;
+  const SessionOptions session = session_options(*variables, arguments, "tune");
+  Store store = open_for_writing(*variables);
+  const Tuned tuned = tune_one(store, problem, session, "tune");
+  variables->count("json") ? void(std::cout << to_json(tuned).dump(2) << "\n") : print(tuned);
+  if (tuned.result.state == SessionState::interrupted) {
+    std::cerr << "interrupted; every finished trial is stored. To go on, run the same command:\n  "
+              << session.command_line << "\n";
+    return kJobFailed;
+  }
+  return tuned.result.best ? kSuccess : kJobFailed;
+}
+
+int sweep(const std::vector<std::string>& arguments) {
+  Options options;
+  add_database(options);
+  add_device(options);
+  add_search(options);
+  add_accuracy(options);
+  options.add_options()("keep-going,k", "go on after a bad line or a problem that fails");
+  add_json(options);
+  const auto variables =
+      parse(arguments,
+            {"sweep FILE [OPTIONS]",
+             "Tunes every problem of a file: one problem a line, # begins a comment line.\n"
+             "The budget holds for each problem.",
+             "  knobwise sweep model.txt --db model.db --max-trials 200\n"},
+            options, "file");
+  if (!variables) return kSuccess;
+  const std::string path = (*variables)["file"].as<std::vector<std::string>>().front();
+  const bool keep_going = variables->count("keep-going") > 0;
+  std::vector<SweepLine> lines;
+  const int bad = read_sweep(path, lines);
+  if (bad > 0 && !keep_going) {
+    throw UserError(fmt::format("{}: {} bad line{}; nothing was tuned (--keep-going tunes the rest)", path,
+                                bad, bad > 1 ? "s" : ""));
+  }
+  if (lines.empty()) throw UserError(fmt::format("{}: no problems in it; give one problem a line", path));
+  InterruptGuard guard;
+  const SessionOptions session = session_options(*variables, arguments, "sweep");
+  Store store = open_for_writing(*variables);
+  nlohmann::json document = nlohmann::json::array();
+  bool failed = false;
+  for (std::size_t i = 0; i < lines.size() && !*session.interrupted; ++i) {
+    try {
+      const Tuned tuned =
+          tune_one(store, lines[i].problem, session, fmt::format("[{}/{}]", i + 1, lines.size()));
+      variables->count("json") ? document.push_back(to_json(tuned)) : print(tuned);
+      failed = failed || !tuned.result.best;
+    } catch (const UserError& error) {
+      if (!keep_going) throw;
+      std::cerr << fmt::format("{}:{}: {}\n", path, lines[i].number, error.what());
+      failed = true;
+    }
+  }
+  if (variables->count("json")) std::cout << document.dump(2) << "\n";
+  if (*session.interrupted) {
+    std::cerr << "interrupted; every finished trial is stored. To go on, run the same command:\n  "
+              << session.command_line << "\n";
+    return kJobFailed;
+  }
+  if (bad > 0) return kBadRequest;
+  return failed ? kJobFailed : kSuccess;
+}
+
+}  // namespace knobwise::cli
