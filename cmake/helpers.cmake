@@ -39,8 +39,8 @@ function(knobwise_embed target prefix)
 endfunction()
 
 # knobwise_test(NAME sources... LINK libraries... [LABELS labels...] [TIMEOUT seconds])
-# One GoogleTest binary, registered as one CTest test per case. Tests run in the project root, so that
-# `../shared/...` is found from there. Cases whose name holds `Gpu` carry the label gpu.
+# One GoogleTest binary whose cases are CTest tests, each in a process of its own that starts in the project root, so that
+# `../shared/...` is found from there. A case that skips counts as skipped, not as passed.
 function(knobwise_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "LINK;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -48,6 +48,11 @@ function(knobwise_test name)
   endif()
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE knobwise_flags ${arg_LINK} GTest::gmock GTest::gtest_main)
-  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  gtest_discover_tests(${name}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    TEST_PREFIX ${name}.
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
