@@ -1,126 +1,120 @@
 // `run`: what an application gets from the runtime library, checked and timed.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "include/knobwise/dispatcher.h"
-#include "kernels/device.h"
-#include "kernels/operands.h"
+#include "runtime/records.h"
 #include "search_spaces/user_error.h"
 #include "tuner/cli/command.h"
+#include "tuner/cli/plan_run.h"
 
 namespace knobwise::cli {
 namespace {
 
 namespace po = boost::program_options;
 
-// A plan seen as an executable, so that a device can time it as it times trials.
-class PlanExecutable : public Executable {
- public:
-  explicit PlanExecutable(Plan& plan) : plan_(plan) {}
-  std::size_t packed_bytes() const override { return 0; }
-  std::size_t workspace_bytes() const override { return 0; }
-  void prepare(const Buffers&, Stream) override {}
-  void run(const Buffers& buffers, Stream stream) override {
-    plan_.run({buffers.input, plan_.input_bytes()}, {buffers.output, plan_.output_bytes()}, stream);
-  }
-
- private:
-  Plan& plan_;
-};
-
-// The problem's tensors on a device, filled from a seed.
-struct Tensors {
-  std::vector<std::unique_ptr<DeviceBuffer>> memory;
-  std::vector<ConstBuffer> parameters;
-  Buffers buffers;
-};
-
-Tensors make_tensors(Device& device, const Problem& problem, std::uint64_t seed) {
-  Tensors tensors;
-  const auto add = [&](std::int64_t elements, std::string_view purpose) {
-    tensors.memory.push_back(
-        device.allocate(static_cast<std::size_t>(elements) * size_of(problem.dtype), purpose));
-    return tensors.memory.back()->data();
-  };
-  const std::int64_t inputs = problem.input_extents().elements();
-  tensors.buffers.input = add(inputs, "input");
-  device.fill_operand(tensors.buffers.input, problem.dtype, inputs,
-                      operand_fill(problem, Distribution::uniform, seed, -1));
-  int index = 0;
-  for (const ParameterSpec& parameter : problem.parameters()) {
-    void* data = add(parameter.elements(), parameter.name);
-    device.fill_operand(data, problem.dtype, parameter.elements(),
-                        operand_fill(problem, Distribution::uniform, seed, index++));
-    tensors.buffers.parameters.push_back(data);
-    tensors.parameters.emplace_back(data,
-                                    static_cast<std::size_t>(parameter.elements()) * size_of(problem.dtype));
-  }
-  const std::int64_t outputs = problem.output_extents().elements();
-  tensors.buffers.output = add(outputs, "output");
-  device.fill_bytes(tensors.buffers.output, 0xFF, static_cast<std::size_t>(outputs) * size_of(problem.dtype));
-  return tensors;
-}
-
-struct Outcome {
-  ErrorMetrics error;
-  Timing timing;
-  bool accepted = false;
-  std::uint64_t seed = 0;
-};
-
-Outcome run_plan(Plan& plan, const std::string& device_name, const AccuracyRequirement& requirement,
-                 std::uint64_t seed) {
-  const std::unique_ptr<Device> device = open_device(device_name);
-  const Tensors tensors = make_tensors(*device, plan.problem(), seed);
-  PlanExecutable executable(plan);
-  plan.prepare(tensors.parameters);
-  executable.run(tensors.buffers, nullptr);
-  device->synchronize();
+// One problem as a person reads it.
+struct Row {
+  Problem problem;
+  PlanDescription description;
   Outcome outcome;
-  outcome.seed = seed;
-  const KernelFamily* family = find_family(device->info().backend, plan.description().family);
-  outcome.error = device->verify(plan.problem(), tensors.buffers,
-                                 family->tile(plan.problem(), plan.description().configuration), seed);
-  outcome.accepted = requirement.accepts(outcome.error);
-  outcome.timing = device->time(executable, tensors.buffers, TimingOptions{});
-  return outcome;
+  std::optional<BaselineRecord> baseline;
+};
+
+std::string speed(const Row& row) {
+  if (!row.baseline) return "-";
+  return fmt::format("{:.2f}x of {}", row.baseline->timing.time_us / row.outcome.timing.summary_us,
+                     row.baseline->name);
 }
 
-void print(const Plan& plan, const Outcome& outcome, const std::string& requirement) {
-  const PlanDescription& description = plan.description();
-  const double time = outcome.timing.summary_us;
+void print(const Row& row, const std::string& requirement) {
+  const PlanDescription& description = row.description;
+  const double time = row.outcome.timing.summary_us;
   std::cout << description.problem << "\n"
             << fmt::format("  kernel    {} {}\n", description.family,
                            format_configuration(description.configuration.to_json()))
             << fmt::format("  from      {}{}{}\n", to_string(description.provenance),
                            description.database.empty() ? "" : ", ", description.database)
             << fmt::format("  time      {}, {}{}\n", format_time(time),
-                           format_rate(static_cast<double>(plan.problem().flops()), time),
+                           format_rate(static_cast<double>(row.problem.flops()), time),
                            description.predicted_us
                                ? fmt::format(" (stored: {})", format_time(*description.predicted_us))
-                               : "")
-            << fmt::format("  error     max {:.1e}, rel {:.1e} over {} outputs: {} '{}'\n",
-                           outcome.error.max_abs, outcome.error.rel_fro, outcome.error.checked,
-                           outcome.accepted ? "meets" : "DOES NOT MEET", requirement);
+                               : "");
+  if (row.baseline) std::cout << fmt::format("  against   {}\n", speed(row));
+  std::cout << fmt::format("  error     max {:.1e}, rel {:.1e} over {} outputs: {} '{}'\n",
+                           row.outcome.error.max_abs, row.outcome.error.rel_fro, row.outcome.error.checked,
+                           row.outcome.accepted ? "meets" : "DOES NOT MEET", requirement);
   for (const std::string& note : description.notes) std::cout << "  note      " << note << "\n";
 }
 
-nlohmann::json to_json(const Plan& plan, const Outcome& outcome) {
-  nlohmann::json document = nlohmann::json::parse(plan.description().to_json());
+void print_table(const std::vector<Row>& rows) {
+  constexpr const char* kFormat = "{:>10}  {:>15}  {:<28}  {:>9}  {}\n";
+  std::cout << fmt::format(kFormat, "time", "rate", "speed", "max error", "accuracy");
+  for (const Row& row : rows) {
+    const double time = row.outcome.timing.summary_us;
+    std::cout << row.description.problem << "\n"
+              << fmt::format(kFormat, format_time(time),
+                             format_rate(static_cast<double>(row.problem.flops()), time), speed(row),
+                             fmt::format("{:.1e}", row.outcome.error.max_abs),
+                             row.outcome.accepted ? "met" : "NOT MET")
+              << fmt::format("  {} {}\n", row.description.family,
+                             format_configuration(row.description.configuration.to_json()));
+  }
+}
+
+nlohmann::json to_json(const Row& row) {
+  nlohmann::json document = nlohmann::json::parse(row.description.to_json());
   document["run"] = {
-      {"time_us", outcome.timing.summary_us},
-      {"gflops", static_cast<double>(plan.problem().flops()) / outcome.timing.summary_us * 1e-3},
-      {"max_abs", outcome.error.max_abs},
-      {"rel_fro", outcome.error.rel_fro},
-      {"frac_outside", outcome.error.frac_outside},
-      {"checked", outcome.error.checked},
-      {"accepted", outcome.accepted},
-      {"seed", outcome.seed}};
+      {"time_us", row.outcome.timing.summary_us},
+      {"gflops", static_cast<double>(row.problem.flops()) / row.outcome.timing.summary_us * 1e-3},
+      {"max_abs", row.outcome.error.max_abs},
+      {"rel_fro", row.outcome.error.rel_fro},
+      {"frac_outside", row.outcome.error.frac_outside},
+      {"checked", row.outcome.error.checked},
+      {"accepted", row.outcome.accepted},
+      {"seed", row.outcome.seed}};
+  document["baseline"] = nullptr;
+  if (row.baseline)
+    document["baseline"] = {{"name", row.baseline->name}, {"time_us", row.baseline->timing.time_us}};
   return document;
+}
+
+// The fastest stored baseline of a problem on a device, from the first database that has one.
+std::optional<BaselineRecord> stored_baseline(const LayeredStore& stores, const Problem& problem,
+                                              const DeviceInfo& device) {
+  for (std::size_t i = 0; i < stores.size(); ++i) {
+    const Store& store = stores.layer(i);
+    const auto problem_id = store.find_problem(problem.to_string());
+    const auto device_id = store.find_device(device_record(device));
+    if (!problem_id || !device_id) continue;
+    const std::vector<BaselineRecord> baselines = store.baselines(*problem_id, *device_id);
+    // A vendor library says more than our own starting point, even where it is slower.
+    for (const BaselineRecord& baseline : baselines) {
+      if (baseline.name.find("default") == std::string::npos) return baseline;
+    }
+    if (!baselines.empty()) return baselines.front();
+  }
+  return std::nullopt;
+}
+
+std::vector<Problem> stored_problems(const LayeredStore& stores, const DeviceInfo& device) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < stores.size(); ++i) {
+    const Store& store = stores.layer(i);
+    const auto device_id = store.find_device(device_record(device));
+    if (!device_id) continue;
+    for (const auto& [id, problem] : store.problems()) {
+      if (store.trials(id, *device_id).empty()) continue;
+      if (std::find(lines.begin(), lines.end(), problem.line) == lines.end()) lines.push_back(problem.line);
+    }
+  }
+  std::vector<Problem> problems;
+  for (const std::string& line : lines) problems.push_back(Problem::parse(line));
+  return problems;
 }
 
 }  // namespace
@@ -131,39 +125,69 @@ int run(const std::vector<std::string>& arguments) {
   add_device(options);
   add_accuracy(options);
   options.add_options()                                                                              //
+      ("all", "run every problem that was tuned for the device, and print a table")                  //
       ("seed", po::value<std::uint64_t>()->value_name("N"), "of the inputs [a new one every time]")  //
       ("allow", po::value<std::string>()->default_value("all")->value_name("STEPS"),
        "steps of the lookup that may answer: exact,nearest,family_default,vendor,reference");
   add_json(options);
   const auto variables =
       parse(arguments,
-            {"run PROBLEM [OPTIONS]",
+            {"run PROBLEM|--all [OPTIONS]",
              "Looks the problem up through the runtime library, runs the kernel on fresh inputs,\n"
              "checks the output against float64 and times it.",
-             "  knobwise run 'conv2d n=8 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 bias | relu' --allow exact\n"},
-            options, "problem");
+             "  knobwise run 'conv2d n=8 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 bias | relu' --allow exact\n"
+             "  knobwise run --all --db tuned.db\n"},
+            options, "problem", false);
   if (!variables) return kSuccess;
-  const Problem problem = Problem::parse((*variables)["problem"].as<std::vector<std::string>>().front());
+  const bool all = variables->count("all") > 0;
+  if (all == (variables->count("problem") > 0))
+    throw UserError("give either a problem or --all; see 'knobwise run --help'");
+
+  DispatcherOptions dispatching;
+  dispatching.databases = database_paths(*variables);
+  const auto [device, info] = chosen_device(*variables);
+  dispatching.device = device;
+  dispatching.on_new_plan = [](const PlanDescription&) {};  // it is printed below
   Requirement requirement;
   requirement.accuracy = accuracy(*variables);
   requirement.allow = ProvenanceSet::parse((*variables)["allow"].as<std::string>());
-  const std::string device = chosen_device(*variables).first;
-  DispatcherOptions dispatching;
-  dispatching.databases = database_paths(*variables);
-  dispatching.device = device;
-  dispatching.on_new_plan = [](const PlanDescription&) {};  // it is printed below
+
+  std::optional<LayeredStore> stores;
+  if (all || std::filesystem::exists(dispatching.databases.front()))
+    stores = open_databases(dispatching.databases);
+  std::vector<Problem> problems;
+  if (all) {
+    problems = stored_problems(*stores, info);
+    if (problems.empty())
+      throw UserError(fmt::format("nothing was tuned for {} in these databases", info.name));
+  } else {
+    problems.push_back(Problem::parse((*variables)["problem"].as<std::vector<std::string>>().front()));
+  }
   Dispatcher dispatcher(dispatching);
   for (const std::string& note : dispatcher.notes()) std::cerr << "note: " << note << "\n";
-  Plan plan = dispatcher.plan(problem, requirement);
-  const std::uint64_t seed =
-      variables->count("seed") ? (*variables)["seed"].as<std::uint64_t>() : std::random_device{}();
-  const Outcome outcome = run_plan(plan, device, *requirement.accuracy, seed);
-  if (variables->count("json")) {
-    std::cout << to_json(plan, outcome).dump(2) << "\n";
-  } else {
-    print(plan, outcome, requirement.accuracy->to_string());
+
+  std::vector<Row> rows;
+  bool accepted = true;
+  for (const Problem& problem : problems) {
+    if (all) std::cerr << fmt::format("running {}\n", problem.to_string());
+    Plan plan = dispatcher.plan(problem, requirement);
+    const std::uint64_t seed =
+        variables->count("seed") ? (*variables)["seed"].as<std::uint64_t>() : std::random_device{}();
+    const Outcome outcome = run_plan(plan, device, *requirement.accuracy, seed);
+    rows.push_back({problem, plan.description(), outcome,
+                    stores ? stored_baseline(*stores, problem, info) : std::nullopt});
+    accepted = accepted && outcome.accepted;
   }
-  return outcome.accepted ? kSuccess : kJobFailed;
+  if (variables->count("json")) {
+    nlohmann::json document = nlohmann::json::array();
+    for (const Row& row : rows) document.push_back(to_json(row));
+    std::cout << (all ? document : document[0]).dump(2) << "\n";
+  } else if (all) {
+    print_table(rows);
+  } else {
+    print(rows.front(), requirement.accuracy->to_string());
+  }
+  return accepted ? kSuccess : kJobFailed;
 }
 
 }  // namespace knobwise::cli
