@@ -7,7 +7,10 @@
 #include <sqlite3.h>
 
 #include <chrono>
+#include <cstdint>
+#include <fstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -68,16 +71,27 @@ void set_journal_mode(SQLite::Database& database, const char* mode) {
   }
 }
 
-void configure(SQLite::Database& database) {
-  database.exec("PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF");
-}
-
 /// A rollback journal must reach the disk before each commit; a write-ahead log stays consistent without.
 void configure_journal(SQLite::Database& database, const fs::path& path) {
   const bool log = supports_write_ahead_log(path);
   set_journal_mode(database, log ? "WAL" : "DELETE");
   const bool logging = database.execAndGet("PRAGMA journal_mode").getString() == "wal";
   database.exec(logging ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL");
+}
+
+/// SQLite takes some short files for empty databases and would overwrite them.
+void require_database_header(const fs::path& path) {
+  constexpr std::string_view kMagic("SQLite format 3\0", 16);
+  constexpr std::uintmax_t kSmallestPage = 512;
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (error || size == 0) return;
+  std::string start(kMagic.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return;  // SQLite finds the words for that.
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  if (start != kMagic) throw SQLite::Exception("no header", SQLITE_NOTADB);
+  if (size < kSmallestPage) throw SQLite::Exception("no whole page", SQLITE_CORRUPT);
 }
 
 /// An absolute path is never taken for SQLite's special names (":memory:", "file:...").
@@ -117,7 +131,6 @@ Connection identify_for_reading(SQLite::Database database, const fs::path& path)
                     "upgrade it, or give a copy",
                     path.string(), identity.version, latest_schema_version()));
   }
-  configure(database);
   return {.database = std::move(database), .version = identity.version};
 }
 
@@ -138,6 +151,7 @@ bool lacks_write_access(const SQLite::Exception& failure) {
 Connection open_writable(const fs::path& given) {
   const fs::path path = checked_path(given);
   try {
+    require_database_header(path);
     SQLite::Database database(
         path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
     const Identity identity = identify(database, path);
@@ -150,7 +164,6 @@ Connection open_writable(const fs::path& given) {
     }
     configure_journal(database, path);
     migrate(database);
-    configure(database);
     const int version = schema_version(database);
     refuse_newer(version, path);  // Another process may have upgraded it meanwhile.
     return {.database = std::move(database), .version = version};
@@ -167,6 +180,7 @@ Connection open_read_only(const fs::path& given) {
         fmt::format("no database at '{}': check the path, or tune something first", path.string()));
   }
   try {
+    require_database_header(path);
     try {
       SQLite::Database database(path.string(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
       return identify_for_reading(std::move(database), path);
@@ -188,7 +202,6 @@ Connection open_read_only(const fs::path& given) {
 Connection open_in_memory() {
   SQLite::Database database(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX);
   migrate(database);
-  configure(database);
   return {.database = std::move(database), .version = latest_schema_version()};
 }
 

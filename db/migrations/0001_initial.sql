@@ -15,7 +15,7 @@ CREATE TABLE devices (
   memory_clock_khz INTEGER NOT NULL CHECK (memory_clock_khz >= 0),
   l2_bytes INTEGER NOT NULL CHECK (l2_bytes >= 0),
   shared_memory_per_block INTEGER NOT NULL CHECK (shared_memory_per_block >= 0),
-  extra TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(extra) AND json_type(extra) = 'object'),
+  extra TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(extra) AND extra GLOB '{*'),
   -- Whole GiB: the part of the memory that a driver or kernel reserves varies.
   memory_gib INTEGER NOT NULL GENERATED ALWAYS AS ((memory_bytes + 536870912) / 1073741824) VIRTUAL,
   label TEXT NOT NULL GENERATED ALWAYS AS (
@@ -103,7 +103,7 @@ CREATE TABLE trials (
   environment INTEGER NOT NULL REFERENCES environments (id),
   problem INTEGER NOT NULL REFERENCES problems (id),
   family INTEGER NOT NULL REFERENCES families (id),
-  configuration TEXT NOT NULL CHECK (json_valid(configuration) AND json_type(configuration) = 'object'),
+  configuration TEXT NOT NULL CHECK (json_valid(configuration) AND configuration GLOB '{*'),
   precision TEXT NOT NULL,
   status TEXT NOT NULL CHECK (status IN (
     'ok', 'unsupported', 'invalid', 'compile_failed', 'compile_timeout', 'compile_crashed', 'load_failed',
@@ -131,7 +131,7 @@ CREATE TABLE trials (
   wall_seconds REAL NOT NULL CHECK (wall_seconds >= 0 AND wall_seconds < 9e999),
   session_order INTEGER NOT NULL CHECK (session_order >= 0),
   retimed TEXT CHECK (retimed GLOB '????-??-??T??:??:??*Z'),
-  extra TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(extra) AND json_type(extra) = 'object'),
+  extra TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(extra) AND extra GLOB '{*'),
   CHECK ((status = 'ok') = (time_us IS NOT NULL)),
   CHECK ((time_us IS NULL) = (time_kind IS NULL) AND (time_us IS NULL) = (time_min_us IS NULL)
          AND (time_us IS NULL) = (time_mean_us IS NULL) AND (time_us IS NULL) = (samples IS NULL)),
