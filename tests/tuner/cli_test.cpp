@@ -1,0 +1,140 @@
+// Requests that need no search: help, bad words, missing files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tuner/command.h"
+
+namespace knobwise::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class Cli : public testing::Test {
+ protected:
+  CommandResult run(const std::vector<std::string>& arguments) { return knobwise(arguments, folder_); }
+  TemporaryFolder folder_;
+};
+
+std::size_t longest_line(const std::string& text) {
+  std::istringstream stream(text);
+  std::size_t longest = 0;
+  for (std::string line; std::getline(stream, line);) longest = std::max(longest, line.size());
+  return longest;
+}
+
+TEST_F(Cli, HelpOfEveryCommandHasAnExampleAndFitsATerminal) {
+  for (const std::string command : {"devices", "tune", "sweep", "best", "run", "report", "db"}) {
+    const CommandResult result = run({command, "--help"});
+    EXPECT_EQ(result.status, 0) << command;
+    EXPECT_THAT(result.out, HasSubstr("Examples:\n  knobwise " + command));
+    EXPECT_LE(longest_line(result.out), 90u) << result.out;
+  }
+}
+
+TEST_F(Cli, WithoutACommandItExplainsItselfAndRefuses) {
+  const CommandResult result = run({});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("Usage: knobwise COMMAND"));
+}
+
+TEST_F(Cli, AnUnknownCommandOrOptionIsAWrongRequest) {
+  EXPECT_EQ(run({"tuna"}).status, 2);
+  const CommandResult option = run({"tune", "conv1d n=1 c=1 w=8 k=1 s=3", "--max-trails", "3"});
+  EXPECT_EQ(option.status, 2);
+  EXPECT_THAT(option.err, HasSubstr("max-trails"));
+}
+
+TEST_F(Cli, ABadWordOfAProblemIsUnderlined) {
+  const CommandResult result = run({"tune", "conv2d n=8 c=64 h=56 w=56 k=64 r=3 q=3", "--device", "cpu"});
+  EXPECT_EQ(result.status, 2);
+  const std::size_t text = result.err.find("  conv2d n=8");
+  ASSERT_NE(text, std::string::npos) << result.err;
+  const std::size_t line_end = result.err.find('\n', text);
+  EXPECT_EQ(result.err.find('^', line_end) - line_end - 1, result.err.find("q=3", text) - text) << result.err;
+}
+
+TEST_F(Cli, ADeviceThatIsNotThereNamesThoseThatAre) {
+  const CommandResult result = run({"tune", "conv1d n=1 c=1 w=8 k=1 s=3", "--device", "cuda:99"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("cpu"));
+}
+
+TEST_F(Cli, ReadingADatabaseThatIsNotThereSaysHowToMakeOne) {
+  const std::string missing = folder_ / "missing.db";
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"best", "conv1d n=1 c=1 w=8 k=1 s=3", "--db", missing},
+        std::vector<std::string>{"report", "--db", missing, "-o", folder_ / "r.html"},
+        std::vector<std::string>{"db", "info", "--db", missing},
+        std::vector<std::string>{"run", "--all", "--db", missing}}) {
+    const CommandResult result = run(arguments);
+    EXPECT_EQ(result.status, 2) << arguments[0];
+    EXPECT_THAT(result.err, HasSubstr("knobwise tune")) << arguments[0];
+  }
+  EXPECT_FALSE(std::filesystem::exists(missing));
+}
+
+TEST_F(Cli, ATextFileNamedAsADatabaseIsRefusedAndKept) {
+  const std::filesystem::path path = folder_ / "notes.db";
+  std::ofstream(path) << "these are my notes, not a database; keep them\n";
+  const CommandResult result =
+      run({"tune", "conv1d n=1 c=1 w=8 k=1 s=3", "--device", "cpu", "--db", path, "--max-trials", "1"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("notes.db"));
+  EXPECT_EQ(read_file(path), "these are my notes, not a database; keep them\n");
+}
+
+TEST_F(Cli, BudgetsMustBePositive) {
+  for (const std::vector<std::string>& budget : {std::vector<std::string>{"--max-trials", "0"},
+                                                 {"--max-trials", "-3"},
+                                                 {"--max-time", "0"},
+                                                 {"--max-time", "nan"},
+                                                 {"--jobs", "0"}}) {
+    const CommandResult result = run({"tune", "conv1d n=1 c=1 w=8 k=1 s=3", "--device", "cpu", "--db",
+                                      folder_ / "t.db", budget[0], budget[1]});
+    EXPECT_EQ(result.status, 2) << budget[0] << " " << budget[1];
+    EXPECT_THAT(result.err, HasSubstr(budget[0]));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "t.db"));
+}
+
+TEST_F(Cli, AnUnknownFamilyOrStrategyNamesTheKnownOnes) {
+  const CommandResult family = run({"tune", "conv1d n=1 c=1 w=8 k=1 s=3", "--device", "cpu", "--db",
+                                    folder_ / "t.db", "--family", "magic"});
+  EXPECT_EQ(family.status, 2);
+  EXPECT_THAT(family.err, HasSubstr("direct_conv"));
+  const CommandResult strategy = run({"tune", "conv1d n=1 c=1 w=8 k=1 s=3", "--device", "cpu", "--db",
+                                      folder_ / "t.db", "--strategy", "magic"});
+  EXPECT_EQ(strategy.status, 2);
+  EXPECT_THAT(strategy.err, HasSubstr("exhaustive"));
+}
+
+TEST_F(Cli, DevicesListsTheProcessor) {
+  const CommandResult result = run({"devices", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto document = nlohmann::json::parse(result.out);
+  EXPECT_EQ(document.at("devices").at(0).at("backend"), "cpu");
+  EXPECT_GT(document.at("devices").at(0).at("multiprocessors"), 0);
+}
+
+TEST_F(Cli, ABadLineOfASweepIsReportedWithItsNumber) {
+  std::ofstream(folder_ / "sweep.txt")
+      << "# two problems\n\nconv1d n=1 c=1 w=8 k=1 s=3\nconv1d n=1 c=1 w=8 k=1 s=9\n";
+  const CommandResult result =
+      run({"sweep", folder_ / "sweep.txt", "--device", "cpu", "--db", folder_ / "s.db"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("sweep.txt:4:"));
+  EXPECT_THAT(result.err, Not(HasSubstr("sweep.txt:3:")));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "s.db")) << "nothing may be tuned";
+}
+
+TEST_F(Cli, AnEmptyOrMissingSweepFileIsAWrongRequest) {
+  EXPECT_EQ(run({"sweep", folder_ / "none.txt"}).status, 2);
+  std::ofstream(folder_ / "empty.txt") << "# nothing\n";
+  EXPECT_EQ(run({"sweep", folder_ / "empty.txt", "--db", folder_ / "s.db"}).status, 2);
+}
+
+}  // namespace
+}  // namespace knobwise::test

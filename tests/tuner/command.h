@@ -1,0 +1,73 @@
+// Runs the executable under test and keeps what it says.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace knobwise::test {
+
+struct CommandResult {
+  int status = -1;
+  std::string out, err;
+};
+
+/// A folder of its own for each test, removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "knobwise-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+/// Starts `knobwise arguments...` with its output in files of `folder`; the process id.
+inline pid_t start_knobwise(const std::vector<std::string>& arguments, const TemporaryFolder& folder) {
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  std::vector<char*> argv{const_cast<char*>(KNOBWISE_EXECUTABLE)};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  if (!std::freopen((folder / "out").c_str(), "w", stdout) ||
+      !std::freopen((folder / "err").c_str(), "w", stderr))
+    _exit(126);
+  execv(argv[0], argv.data());
+  _exit(127);
+}
+
+inline CommandResult finish(pid_t pid, const TemporaryFolder& folder) {
+  CommandResult result;
+  int status = 0;
+  waitpid(pid, &status, 0);
+  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.out = read_file(folder / "out");
+  result.err = read_file(folder / "err");
+  return result;
+}
+
+inline CommandResult knobwise(const std::vector<std::string>& arguments, const TemporaryFolder& folder) {
+  return finish(start_knobwise(arguments, folder), folder);
+}
+
+}  // namespace knobwise::test
