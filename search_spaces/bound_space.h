@@ -81,6 +81,8 @@ class BoundSpace {
   friend class SearchSpace;
   struct Data;
   explicit BoundSpace(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  void require_configurations() const;
+
   std::shared_ptr<const Data> data_;
 };
 

@@ -20,10 +20,11 @@ struct SyntaxTree;
 ///
 /// Integers, reals, text, True/False, lists, tuples, comprehensions with one `for`, indexing; + - * / // %
 /// **, unary + - not, comparisons (chained too), `in`, `not in`, and, or, `a if c else b`; the functions min
-/// max abs int float round len sum any all range list tuple bool str ceil floor log2 sqrt (the last four also
+/// max abs int float round len sum any all range list tuple bool ceil floor log2 sqrt (the last four also
 /// as `math.ceil` and so on). The meaning is Python's: // and % round down, / is real, True == 1, and/or give
 /// an operand, chained comparisons evaluate the middle once. Two differences: an integer past 64 bits is an
-/// error, and min(x) or max(x) of a number is that number, as published kernel specifications use it.
+/// error, and min(x) or max(x) of a number is that number, as published kernel specifications use it; lists,
+/// tuples and ranges are one type.
 ///
 /// An immutable value: copies share the tree, and any number of threads may use them. Mistakes throw
 /// UserError whose text() is the expression and whose offset() and length() mark the part at fault: at
@@ -31,6 +32,8 @@ struct SyntaxTree;
 class Expression {
  public:
   static Expression parse(std::string_view text);
+  /// The expression that is this value; a real must be finite.
+  static Expression literal(const Value& value);
 
   /// As it was written.
   const std::string& text() const;

@@ -66,6 +66,8 @@ class SearchSpace {
   BoundSpace bind(const Names& constants = {}) const;
 
  private:
+  void validate() const;
+
   std::string name_;
   std::string source_;
   std::vector<KnobDeclaration> knobs_;

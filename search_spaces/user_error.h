@@ -10,9 +10,10 @@ namespace knobwise {
 
 /// A request that cannot be carried out as written: a bad problem line, file, option or value.
 ///
-/// what() is one line that names the thing, the place and the remedy. Where the mistake stands in a text of one line,
-/// text(), offset() and length() say where, so that the command line can underline the word; length() is 0
-/// otherwise. The executable turns this into exit status 2. Failed trials are data and never throw this.
+/// what() is one line that names the thing, the place and the remedy. Where the mistake stands in a text of
+/// one line, text(), offset() and length() say where, so that the command line can underline the word;
+/// length() is 0 otherwise. The executable turns this into exit status 2. Failed trials are data and never
+/// throw this.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message) : std::runtime_error(message) {}

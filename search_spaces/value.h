@@ -30,12 +30,14 @@ class Configuration {
   /// Null if there is no such knob.
   const Value* find(std::string_view name) const;
 
-  /// The knob as an integer (a boolean counts as 0 or 1); throws std::out_of_range naming the knob when it is absent or not integral.
+  /// The knob as an integer (a boolean counts as 0 or 1); throws std::out_of_range naming the knob when it is
+  /// absent or not integral.
   std::int64_t integer(std::string_view name) const;
   /// The knob as text; throws std::out_of_range naming the knob when it is absent or not text.
   const std::string& text(std::string_view name) const;
 
-  /// Canonical JSON object in knob order, for example {"tile_w":16,"precision":"fp32"}: the form stored in databases and used as a key.
+  /// Canonical JSON object in knob order, for example {"tile_w":16,"precision":"fp32"}: the form stored in
+  /// databases and used as a key.
   std::string to_json() const;
   /// Inverse of to_json; throws UserError on text that is not a flat JSON object of scalars.
   static Configuration from_json(std::string_view json);

@@ -1,0 +1,115 @@
+#include "search_spaces/expression.h"
+
+#include <algorithm>
+
+#include "search_spaces/program.h"
+#include "search_spaces/syntax_tree.h"
+
+namespace knobwise {
+namespace {
+
+class NameCollector {
+ public:
+  explicit NameCollector(const SyntaxTree& tree) : tree_(tree) { visit(tree.root); }
+
+  std::vector<std::string> names;
+
+ private:
+  void visit(NodeId id) {
+    const SyntaxNode& node = tree_.nodes[id];
+    if (node.operation == Operation::name) {
+      note(node.name);
+    } else if (node.operation == Operation::comprehension) {
+      visit(node.children[1]);
+      variables_.push_back(node.name);
+      visit(node.children[0]);
+      if (node.children.size() == 3) visit(node.children[2]);
+      variables_.pop_back();
+    } else {
+      for (const NodeId child : node.children) visit(child);
+    }
+  }
+
+  void note(const std::string& name) {
+    const bool is_variable = std::find(variables_.begin(), variables_.end(), name) != variables_.end();
+    if (!is_variable && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+
+  const SyntaxTree& tree_;
+  std::vector<std::string> variables_;
+};
+
+bool same(const SyntaxTree& left, NodeId left_id, const SyntaxTree& right, NodeId right_id) {
+  const SyntaxNode& a = left.nodes[left_id];
+  const SyntaxNode& b = right.nodes[right_id];
+  return a.operation == b.operation && a.literal == b.literal && a.name == b.name &&
+         a.comparisons == b.comparisons &&
+         std::equal(a.children.begin(), a.children.end(), b.children.begin(), b.children.end(),
+                    [&](NodeId x, NodeId y) { return same(left, x, right, y); });
+}
+
+Program compile(const Expression& expression, const Names& names) {
+  return Program::compile(expression, [&](std::string_view name) -> std::optional<Meaning> {
+    const auto found = names.find(name);
+    if (found == names.end()) return std::nullopt;
+    return found->second;
+  });
+}
+
+// The result is a list where one value is needed, or a list of lists: the whole expression is at fault.
+Value single(const SyntaxTree& tree, const Datum& datum) {
+  try {
+    return to_value(datum);
+  } catch (const OperationError& error) {
+    throw expression_error(error.what(), tree.text, 0, tree.text.size());
+  }
+}
+
+}  // namespace
+
+Expression Expression::parse(std::string_view text) {
+  return Expression(std::make_shared<const SyntaxTree>(parse_expression(text)));
+}
+
+Expression Expression::literal(const Value& value) {
+  return parse(print_literal(value));
+}
+
+const std::string& Expression::text() const {
+  return tree_->text;
+}
+
+std::string Expression::to_string() const {
+  return print_expression(*tree_);
+}
+
+std::vector<std::string> Expression::names() const {
+  return NameCollector(*tree_).names;
+}
+
+Value Expression::evaluate(const Names& names) const {
+  Arena arena;
+  const Program program = compile(*this, names);
+  return single(*tree_, program.evaluate(nullptr, arena));
+}
+
+std::vector<Value> Expression::evaluate_list(const Names& names) const {
+  Arena arena;
+  const Program program = compile(*this, names);
+  const Datum result = program.evaluate(nullptr, arena);
+  if (result.kind != Datum::Kind::list) return {single(*tree_, result)};
+  std::vector<Value> values;
+  values.reserve(result.list->size());
+  for (const Datum& datum : *result.list) values.push_back(single(*tree_, datum));
+  return values;
+}
+
+bool Expression::holds(const Names& names) const {
+  return compile(*this, names).holds(nullptr);
+}
+
+bool Expression::operator==(const Expression& other) const {
+  return same(*tree_, tree_->root, *other.tree_, other.tree_->root);
+}
+
+}  // namespace knobwise

@@ -1,0 +1,458 @@
+// Text to syntax tree: a tokenizer and a precedence-climbing parser.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "search_spaces/syntax_tree.h"
+
+namespace knobwise {
+namespace {
+
+enum class TokenKind { number, text, word, symbol, end };
+
+struct Token {
+  TokenKind kind;
+  std::string_view spelling;
+  std::size_t offset;
+};
+
+bool starts_word(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+bool is_digit(char c) {
+  return std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+bool continues_word(char c) {
+  return starts_word(c) || is_digit(c);
+}
+
+class Tokenizer {
+ public:
+  explicit Tokenizer(const std::string& text) : text_(text) {}
+
+  std::vector<Token> tokens() {
+    std::vector<Token> result;
+    do {
+      while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
+      const std::size_t start = at_;
+      const TokenKind kind = advance();
+      result.push_back({kind, std::string_view(text_).substr(start, at_ - start), start});
+    } while (result.back().kind != TokenKind::end);
+    return result;
+  }
+
+ private:
+  char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+
+  TokenKind advance() {
+    const char c = peek();
+    if (at_ == text_.size()) return TokenKind::end;
+    if (is_digit(c) || (c == '.' && is_digit(peek(1)))) return number();
+    if (c == '\'' || c == '"') return quoted(c);
+    if (starts_word(c)) {
+      while (continues_word(peek())) ++at_;
+      return TokenKind::word;
+    }
+    return symbol();
+  }
+
+  TokenKind number() {
+    const std::size_t start = at_;
+    while (is_digit(peek()) || peek() == '.') ++at_;
+    if (peek() == 'e' || peek() == 'E') {
+      const std::size_t sign = peek(1) == '+' || peek(1) == '-' ? 1 : 0;
+      if (is_digit(peek(1 + sign))) {
+        at_ += 1 + sign;
+        while (is_digit(peek())) ++at_;
+      }
+    }
+    if (starts_word(peek())) {
+      while (continues_word(peek())) ++at_;
+      throw expression_error(fmt::format("`{}` is not a number", text_.substr(start, at_ - start)), text_,
+                             start, at_ - start);
+    }
+    return TokenKind::number;
+  }
+
+  TokenKind quoted(char quote) {
+    const std::size_t start = at_++;
+    while (at_ < text_.size() && text_[at_] != quote) at_ += text_[at_] == '\\' ? 2 : 1;
+    if (at_ >= text_.size()) {
+      at_ = text_.size();
+      throw expression_error("the quote is never closed", text_, start, at_ - start);
+    }
+    ++at_;
+    return TokenKind::text;
+  }
+
+  TokenKind symbol() {
+    constexpr std::array<std::string_view, 8> kPairs = {"**", "//", "<=", ">=", "==", "!=", "<<", ">>"};
+    constexpr std::string_view kSingles = "+-*/%~&|^<>()[],.";
+    const std::string_view rest = std::string_view(text_).substr(at_);
+    for (const std::string_view pair : kPairs) {
+      if (rest.starts_with(pair)) {
+        at_ += 2;
+        return TokenKind::symbol;
+      }
+    }
+    if (kSingles.find(rest[0]) == std::string_view::npos) {
+      const std::string hint = rest[0] == '=' ? "; comparison is `==`" : "";
+      throw expression_error(fmt::format("unexpected `{}`{}", rest[0], hint), text_, at_, 1);
+    }
+    ++at_;
+    return TokenKind::symbol;
+  }
+
+  const std::string& text_;
+  std::size_t at_ = 0;
+};
+
+struct BinaryOperator {
+  std::string_view spelling;
+  Operation operation;
+};
+
+// Left-associative operators; power is parsed apart.
+constexpr std::array<BinaryOperator, 13> kBinaryOperators = {{
+    {"or", Operation::logical_or},
+    {"and", Operation::logical_and},
+    {"|", Operation::bit_or},
+    {"^", Operation::bit_xor},
+    {"&", Operation::bit_and},
+    {"<<", Operation::shift_left},
+    {">>", Operation::shift_right},
+    {"+", Operation::add},
+    {"-", Operation::subtract},
+    {"*", Operation::multiply},
+    {"/", Operation::divide},
+    {"//", Operation::floor_divide},
+    {"%", Operation::modulo},
+}};
+
+constexpr std::array<std::string_view, 11> kKeywords = {"and",  "or",  "not",  "in",     "is",   "if",
+                                                        "else", "for", "None", "lambda", "while"};
+
+class Parser {
+ public:
+  explicit Parser(SyntaxTree& tree) : tree_(tree), tokens_(Tokenizer(tree.text).tokens()) {}
+
+  void parse() {
+    if (token().kind == TokenKind::end) fail("the expression is empty");
+    tree_.root = conditional();
+    if (is(",")) tree_.root = rest_of_tuple(tree_.root, tree_.nodes[tree_.root].offset);
+    if (token().kind != TokenKind::end) fail(fmt::format("unexpected `{}`", token().spelling));
+  }
+
+ private:
+  // Deep nesting would exhaust the stack long before anybody could read it.
+  static constexpr int kMaximumDepth = 200;
+
+  const Token& token() const { return tokens_[at_]; }
+  std::size_t start() const { return token().offset; }
+  bool is(std::string_view spelling) const {
+    return token().spelling == spelling &&
+           (token().kind == TokenKind::symbol || token().kind == TokenKind::word);
+  }
+  bool accept(std::string_view spelling) {
+    if (!is(spelling)) return false;
+    ++at_;
+    return true;
+  }
+  void expect(std::string_view spelling) {
+    if (accept(spelling)) return;
+    const bool ended = token().kind == TokenKind::end;
+    fail(ended ? fmt::format("`{}` is missing at the end", spelling)
+               : fmt::format("expected `{}`, found `{}`", spelling, token().spelling));
+  }
+  [[noreturn]] void fail(const std::string& message) const {
+    throw expression_error(message, tree_.text, start(), std::max<std::size_t>(token().spelling.size(), 1));
+  }
+
+  NodeId add(Operation operation, std::size_t start, std::vector<NodeId> children) {
+    const Token& last = tokens_[at_ - 1];
+    SyntaxNode& node = tree_.nodes.emplace_back();
+    node.operation = operation;
+    node.children = std::move(children);
+    node.offset = start;
+    node.length = last.offset + last.spelling.size() - start;
+    return static_cast<NodeId>(tree_.nodes.size() - 1);
+  }
+
+  NodeId conditional() {
+    if (++depth_ > kMaximumDepth) fail("nested too deeply");
+    const std::size_t begin = start();
+    NodeId result = binary(kOrPrecedence);
+    if (accept("if")) {
+      const NodeId condition = binary(kOrPrecedence);
+      expect("else");
+      const NodeId other = conditional();
+      result = add(Operation::conditional, begin, {result, condition, other});
+    }
+    --depth_;
+    return result;
+  }
+
+  NodeId binary(int level) {
+    if (level == precedence(Operation::logical_not)) return logical_not();
+    if (level == precedence(Operation::compare)) return comparison();
+    if (level == kUnaryPrecedence) return unary();
+    const std::size_t begin = start();
+    NodeId left = binary(level + 1);
+    while (const auto operation = binary_operator(level)) {
+      ++at_;
+      const NodeId right = binary(level + 1);
+      left = add(*operation, begin, {left, right});
+    }
+    return left;
+  }
+
+  std::optional<Operation> binary_operator(int level) const {
+    for (const BinaryOperator& candidate : kBinaryOperators) {
+      if (precedence(candidate.operation) == level && is(candidate.spelling)) return candidate.operation;
+    }
+    return std::nullopt;
+  }
+
+  NodeId logical_not() {
+    if (!is("not")) return binary(precedence(Operation::compare));
+    if (++depth_ > kMaximumDepth) fail("nested too deeply");
+    const std::size_t begin = start();
+    ++at_;
+    const NodeId operand = logical_not();
+    --depth_;
+    return add(Operation::logical_not, begin, {operand});
+  }
+
+  NodeId comparison() {
+    const int operand_level = precedence(Operation::compare) + 1;
+    const std::size_t begin = start();
+    std::vector<NodeId> operands = {binary(operand_level)};
+    std::vector<Comparison> comparisons;
+    while (const auto next = comparison_operator()) {
+      comparisons.push_back(*next);
+      operands.push_back(binary(operand_level));
+    }
+    if (comparisons.empty()) return operands[0];
+    const NodeId result = add(Operation::compare, begin, std::move(operands));
+    tree_.nodes[result].comparisons = std::move(comparisons);
+    return result;
+  }
+
+  std::optional<Comparison> comparison_operator() {
+    for (int i = 0; i <= static_cast<int>(Comparison::in); ++i) {
+      if (accept(spelling(static_cast<Comparison>(i)))) return static_cast<Comparison>(i);
+    }
+    if (is("not") && tokens_[at_ + 1].spelling == "in") {
+      at_ += 2;
+      return Comparison::not_in;
+    }
+    return std::nullopt;
+  }
+
+  NodeId unary() {
+    constexpr std::array<Operation, 3> kUnary = {Operation::negate, Operation::plus, Operation::invert};
+    for (const Operation operation : kUnary) {
+      if (!is(spelling(operation))) continue;
+      if (++depth_ > kMaximumDepth) fail("nested too deeply");
+      const std::size_t begin = start();
+      ++at_;
+      const NodeId operand = unary();
+      --depth_;
+      return add(operation, begin, {operand});
+    }
+    return power();
+  }
+
+  NodeId power() {
+    const std::size_t begin = start();
+    const NodeId base = postfix();
+    if (!accept("**")) return base;
+    if (++depth_ > kMaximumDepth) fail("nested too deeply");
+    const NodeId exponent = unary();
+    --depth_;
+    return add(Operation::power, begin, {base, exponent});
+  }
+
+  NodeId postfix() {
+    const std::size_t begin = start();
+    NodeId result = atom();
+    while (accept("[")) {
+      const NodeId position = conditional();
+      expect("]");
+      result = add(Operation::index, begin, {result, position});
+    }
+    return result;
+  }
+
+  NodeId atom() {
+    switch (token().kind) {
+      case TokenKind::number:
+        return literal(number_value());
+      case TokenKind::text:
+        return literal(text_value());
+      case TokenKind::word:
+        return word();
+      case TokenKind::symbol:
+        if (is("(")) return parenthesis();
+        if (is("[")) return list();
+        fail(fmt::format("expected a value, found `{}`", token().spelling));
+      case TokenKind::end:
+        break;
+    }
+    fail("a value is missing at the end");
+  }
+
+  NodeId literal(Value value) {
+    ++at_;
+    const NodeId result = add(Operation::literal, tokens_[at_ - 1].offset, {});
+    tree_.nodes[result].literal = std::move(value);
+    return result;
+  }
+
+  NodeId word() {
+    if (is("True")) return literal(true);
+    if (is("False")) return literal(false);
+    if (std::find(kKeywords.begin(), kKeywords.end(), token().spelling) != kKeywords.end()) {
+      fail(fmt::format("expected a value, found the keyword `{}`", token().spelling));
+    }
+    const std::size_t begin = start();
+    std::string name(token().spelling);
+    ++at_;
+    if (is(".")) {
+      if (name != "math") fail("only functions of `math` have a dot");
+      ++at_;
+      if (token().kind != TokenKind::word || tokens_[at_ + 1].spelling != "(")
+        fail("expected a function of `math`");
+      name += "." + std::string(token().spelling);
+      ++at_;
+    }
+    const NodeId result = is("(") ? call(begin) : add(Operation::name, begin, {});
+    tree_.nodes[result].name = std::move(name);
+    return result;
+  }
+
+  NodeId call(std::size_t begin) {
+    expect("(");
+    std::vector<NodeId> arguments;
+    while (!is(")")) {
+      const std::size_t argument_begin = start();
+      arguments.push_back(conditional());
+      // A generator: read as the list of the same elements, which no supported function can tell apart.
+      if (arguments.size() == 1 && is("for")) arguments[0] = comprehension(arguments[0], argument_begin);
+      if (!accept(",")) break;
+    }
+    expect(")");
+    return add(Operation::call, begin, std::move(arguments));
+  }
+
+  NodeId parenthesis() {
+    const std::size_t begin = start();
+    expect("(");
+    if (accept(")")) return add(Operation::tuple, begin, {});
+    const NodeId first = conditional();
+    const NodeId result = is(",") ? rest_of_tuple(first, begin) : first;
+    expect(")");
+    return result;
+  }
+
+  NodeId rest_of_tuple(NodeId first, std::size_t begin) {
+    std::vector<NodeId> elements = {first};
+    while (accept(",") && !is(")") && token().kind != TokenKind::end) elements.push_back(conditional());
+    return add(Operation::tuple, begin, std::move(elements));
+  }
+
+  NodeId list() {
+    const std::size_t begin = start();
+    expect("[");
+    std::vector<NodeId> elements;
+    while (!is("]")) {
+      elements.push_back(conditional());
+      if (elements.size() == 1 && is("for")) {
+        const NodeId result = comprehension(elements[0], begin);
+        expect("]");
+        return result;
+      }
+      if (!accept(",")) break;
+    }
+    expect("]");
+    return add(Operation::list, begin, std::move(elements));
+  }
+
+  NodeId comprehension(NodeId element, std::size_t begin) {
+    expect("for");
+    if (token().kind != TokenKind::word) fail("expected the name of the variable");
+    std::string variable(token().spelling);
+    ++at_;
+    expect("in");
+    std::vector<NodeId> children = {element, binary(kOrPrecedence)};
+    if (accept("if")) children.push_back(binary(kOrPrecedence));
+    if (is("for") || is("if")) fail("a comprehension has one `for` and at most one `if` here");
+    const NodeId result = add(Operation::comprehension, begin, std::move(children));
+    tree_.nodes[result].name = std::move(variable);
+    return result;
+  }
+
+  Value number_value() const {
+    const std::string_view digits = token().spelling;
+    const char* end = digits.data() + digits.size();
+    if (digits.find_first_of(".eE") == std::string_view::npos) {
+      std::int64_t value = 0;
+      const auto [stop, error] = std::from_chars(digits.data(), end, value);
+      if (error != std::errc() || stop != end) fail(fmt::format("`{}` does not fit in 64 bits", digits));
+      if (digits.size() > 1 && digits[0] == '0' && value != 0) fail("a number does not start with 0");
+      return value;
+    }
+    double value = 0;
+    const auto [stop, error] = std::from_chars(digits.data(), end, value);
+    if (error != std::errc() || stop != end) fail(fmt::format("`{}` is not a number", digits));
+    return value;
+  }
+
+  Value text_value() const {
+    const std::string_view quoted = token().spelling;
+    std::string value;
+    for (std::size_t i = 1; i + 1 < quoted.size(); ++i) {
+      if (quoted[i] != '\\') {
+        value += quoted[i];
+        continue;
+      }
+      switch (quoted[++i]) {
+        case 'n':
+          value += '\n';
+          break;
+        case 't':
+          value += '\t';
+          break;
+        case '\\':
+        case '\'':
+        case '"':
+          value += quoted[i];
+          break;
+        default:
+          fail(fmt::format("unknown escape `\\{}`", quoted[i]));
+      }
+    }
+    return value;
+  }
+
+  SyntaxTree& tree_;
+  std::vector<Token> tokens_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+SyntaxTree parse_expression(std::string_view text) {
+  SyntaxTree tree;
+  tree.text = std::string(text);
+  Parser(tree).parse();
+  return tree;
+}
+
+}  // namespace knobwise

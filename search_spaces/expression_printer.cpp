@@ -1,0 +1,116 @@
+// Syntax tree to canonical text.
+#include <fmt/format.h>
+
+#include "search_spaces/syntax_tree.h"
+
+namespace knobwise {
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    switch (c) {
+      case '\n':
+        result += "\\n";
+        break;
+      case '\t':
+        result += "\\t";
+        break;
+      case '\\':
+      case '"':
+        result += '\\';
+        [[fallthrough]];
+      default:
+        result += c;
+    }
+  }
+  return result + '"';
+}
+
+class Printer {
+ public:
+  explicit Printer(const SyntaxTree& tree) : tree_(tree) {}
+
+  /// In parentheses if the node binds less tightly than `minimum`.
+  std::string print(NodeId id, int minimum) const {
+    const SyntaxNode& node = tree_.nodes[id];
+    const std::string text = bare(node);
+    return precedence(node.operation) < minimum ? fmt::format("({})", text) : text;
+  }
+
+ private:
+  std::string bare(const SyntaxNode& node) const {
+    const int level = precedence(node.operation);
+    const auto child = [&](std::size_t i, int minimum) { return print(node.children[i], minimum); };
+    switch (node.operation) {
+      case Operation::literal:
+        return print_literal(node.literal);
+      case Operation::name:
+        return node.name;
+      case Operation::list:
+        return fmt::format("[{}]", joined(node));
+      case Operation::tuple:
+        return fmt::format("({}{})", joined(node), node.children.size() == 1 ? "," : "");
+      case Operation::call:
+        return fmt::format("{}({})", node.name, joined(node));
+      case Operation::index:
+        return fmt::format("{}[{}]", child(0, kAtomPrecedence), child(1, kConditionalPrecedence));
+      case Operation::comprehension:
+        return comprehension(node);
+      case Operation::negate:
+      case Operation::plus:
+      case Operation::invert:
+      case Operation::logical_not:
+        return std::string(spelling(node.operation)) + child(0, level);
+      case Operation::compare:
+        return comparison(node);
+      case Operation::conditional:
+        return fmt::format("{} if {} else {}", child(0, kOrPrecedence), child(1, kOrPrecedence),
+                           child(2, kConditionalPrecedence));
+      case Operation::power:
+        return child(0, kAtomPrecedence) + " ** " + child(1, kUnaryPrecedence);
+      default:
+        return fmt::format("{} {} {}", child(0, level), spelling(node.operation), child(1, level + 1));
+    }
+  }
+
+  std::string joined(const SyntaxNode& node) const {
+    std::string result;
+    for (const NodeId child : node.children) {
+      result += fmt::format("{}{}", result.empty() ? "" : ", ", print(child, kConditionalPrecedence));
+    }
+    return result;
+  }
+
+  std::string comprehension(const SyntaxNode& node) const {
+    std::string result = fmt::format("[{} for {} in {}", print(node.children[0], kConditionalPrecedence),
+                                     node.name, print(node.children[1], kOrPrecedence));
+    if (node.children.size() == 3) result += " if " + print(node.children[2], kOrPrecedence);
+    return result + "]";
+  }
+
+  std::string comparison(const SyntaxNode& node) const {
+    const int minimum = precedence(Operation::compare) + 1;
+    std::string result = print(node.children[0], minimum);
+    for (std::size_t i = 0; i < node.comparisons.size(); ++i) {
+      result += fmt::format(" {} {}", spelling(node.comparisons[i]), print(node.children[i + 1], minimum));
+    }
+    return result;
+  }
+
+  const SyntaxTree& tree_;
+};
+
+}  // namespace
+
+std::string print_literal(const Value& value) {
+  if (const bool* truth = std::get_if<bool>(&value)) return *truth ? "True" : "False";
+  if (const std::string* text = std::get_if<std::string>(&value)) return quoted(*text);
+  return to_string(value);
+}
+
+std::string print_expression(const SyntaxTree& tree) {
+  return Printer(tree).print(tree.root, kConditionalPrecedence);
+}
+
+}  // namespace knobwise

@@ -1,0 +1,362 @@
+#include "search_spaces/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+namespace knobwise {
+
+namespace {
+
+// Comprehensions nest at most this deep, so that their variables need no allocation.
+constexpr std::size_t kMaximumLocals = 8;
+
+}  // namespace
+
+/// One evaluation of one program.
+class Evaluation {
+ public:
+  Evaluation(const Program& program, const Datum* slots, Arena& arena)
+      : program_(program), slots_(slots), arena_(arena) {}
+
+  Datum value(NodeId id) {
+    const Program::Node& node = program_.nodes_[id];
+    try {
+      return value(node);
+    } catch (const OperationError& error) {
+      const std::string what =
+          node.operation == Operation::call ? call_error(node, error.what()) : error.what();
+      throw expression_error(what, program_.tree_->text, node.offset, node.length);
+    }
+  }
+
+ private:
+  NodeId child(const Program::Node& node, std::uint32_t i) const {
+    return program_.children_[node.first + i];
+  }
+
+  Datum value(const Program::Node& node) {
+    switch (node.operation) {
+      case Operation::literal:
+        return node.constant;
+      case Operation::name:
+        return node.is_local ? locals_[node.slot] : slots_[node.slot];
+      case Operation::logical_and: {
+        const Datum left = value(child(node, 0));
+        return truth(left) ? value(child(node, 1)) : left;
+      }
+      case Operation::logical_or: {
+        const Datum left = value(child(node, 0));
+        return truth(left) ? left : value(child(node, 1));
+      }
+      case Operation::conditional:
+        return value(child(node, truth(value(child(node, 1))) ? 0 : 2));
+      case Operation::compare:
+        return comparison(node);
+      case Operation::negate:
+      case Operation::plus:
+      case Operation::invert:
+      case Operation::logical_not:
+        return apply_unary(node.operation, value(child(node, 0)));
+      case Operation::list:
+      case Operation::tuple:
+        return arena_.keep(elements(node));
+      case Operation::comprehension:
+        return comprehension(node);
+      case Operation::call:
+        return node.function(elements(node), arena_);
+      case Operation::index:
+        return element(value(child(node, 0)), value(child(node, 1)), arena_);
+      default:
+        return binary(node);
+    }
+  }
+
+  // Constraints are integer arithmetic almost always: the common operations are done here, the rest in
+  // general.
+  Datum binary(const Program::Node& node) {
+    const Datum left = value(child(node, 0));
+    const Datum right = value(child(node, 1));
+    if (left.kind == Datum::Kind::integer && right.kind == Datum::Kind::integer) {
+      std::int64_t result = 0;
+      switch (node.operation) {
+        case Operation::multiply:
+          if (!__builtin_mul_overflow(left.integer, right.integer, &result)) return Datum::of(result);
+          break;
+        case Operation::add:
+          if (!__builtin_add_overflow(left.integer, right.integer, &result)) return Datum::of(result);
+          break;
+        case Operation::modulo:
+          if (left.integer >= 0 && right.integer > 0) return Datum::of(left.integer % right.integer);
+          break;
+        case Operation::floor_divide:
+          if (left.integer >= 0 && right.integer > 0) return Datum::of(left.integer / right.integer);
+          break;
+        default:
+          break;
+      }
+    }
+    return apply_binary(node.operation, left, right, arena_);
+  }
+
+  static bool compared(Comparison comparison, const Datum& left, const Datum& right) {
+    if (!left.is_integral() || !right.is_integral()) return compare(comparison, left, right);
+    switch (comparison) {
+      case Comparison::equal:
+        return left.integer == right.integer;
+      case Comparison::not_equal:
+        return left.integer != right.integer;
+      case Comparison::less:
+        return left.integer < right.integer;
+      case Comparison::less_equal:
+        return left.integer <= right.integer;
+      case Comparison::greater:
+        return left.integer > right.integer;
+      case Comparison::greater_equal:
+        return left.integer >= right.integer;
+      default:
+        return compare(comparison, left, right);
+    }
+  }
+
+  Datum comparison(const Program::Node& node) {
+    Datum left = value(child(node, 0));
+    for (std::uint32_t i = 1; i < node.count; ++i) {
+      const Datum right = value(child(node, i));
+      if (!compared(program_.comparisons_[node.compare + i - 1], left, right)) return Datum::of(false);
+      left = right;
+    }
+    return Datum::of(true);
+  }
+
+  DatumList elements(const Program::Node& node) {
+    DatumList result;
+    result.reserve(node.count);
+    for (std::uint32_t i = 0; i < node.count; ++i) result.push_back(value(child(node, i)));
+    return result;
+  }
+
+  Datum comprehension(const Program::Node& node) {
+    const Datum iterable = value(child(node, 1));
+    if (iterable.kind != Datum::Kind::list)
+      throw OperationError("the comprehension runs over something other than a list");
+    DatumList result;
+    for (const Datum& item : *iterable.list) {
+      locals_[node.slot] = item;
+      if (node.count == 3 && !truth(value(child(node, 2)))) continue;
+      result.push_back(value(child(node, 0)));
+    }
+    return arena_.keep(std::move(result));
+  }
+
+  std::string call_error(const Program::Node& node, const std::string& what) const {
+    const std::string_view source = std::string_view(program_.tree_->text).substr(node.offset);
+    return fmt::format("{}() {}", source.substr(0, source.find_first_of("( ")), what);
+  }
+
+  const Program& program_;
+  const Datum* slots_;
+  Arena& arena_;
+  std::array<Datum, kMaximumLocals> locals_;
+};
+
+/// Turns a syntax tree, or a part of it, into a program.
+class Compiler {
+ public:
+  Compiler(const SyntaxTree& tree, const Resolver& resolve)
+      : tree_(tree), resolve_(resolve), program_(tree) {}
+
+  Program whole(NodeId root) {
+    program_.root_ = node(root);
+    return finish();
+  }
+
+  /// Link `i` of a chained comparison.
+  Program link(NodeId chain, std::size_t i) {
+    const SyntaxNode& syntax = tree_.nodes[chain];
+    const std::vector<NodeId> operands = {node(syntax.children[i]), node(syntax.children[i + 1])};
+    const std::vector<Comparison> comparisons = {syntax.comparisons[i]};
+    program_.root_ = add(syntax, operands, comparisons);
+    return finish();
+  }
+
+ private:
+  Program finish() {
+    std::sort(program_.slots_.begin(), program_.slots_.end());
+    program_.slots_.erase(std::unique(program_.slots_.begin(), program_.slots_.end()), program_.slots_.end());
+    return std::move(program_);
+  }
+
+  NodeId node(NodeId id) {
+    const SyntaxNode& syntax = tree_.nodes[id];
+    switch (syntax.operation) {
+      case Operation::literal:
+        return literal(syntax, program_.arena_->keep(syntax.literal));
+      case Operation::name:
+        return name(syntax);
+      case Operation::comprehension:
+        return comprehension(syntax);
+      case Operation::logical_and:
+      case Operation::logical_or:
+      case Operation::conditional:
+        return chosen(syntax);
+      default:
+        return add(syntax, children(syntax), syntax.comparisons);
+    }
+  }
+
+  std::vector<NodeId> children(const SyntaxNode& syntax) {
+    std::vector<NodeId> result;
+    result.reserve(syntax.children.size());
+    for (const NodeId child : syntax.children) result.push_back(node(child));
+    return result;
+  }
+
+  bool is_constant(NodeId id) const { return program_.nodes_[id].operation == Operation::literal; }
+
+  // Operations that evaluate one operand or another: only the chosen one is compiled when the choice is
+  // known.
+  NodeId chosen(const SyntaxNode& syntax) {
+    const bool conditional = syntax.operation == Operation::conditional;
+    const NodeId decider = node(syntax.children[conditional ? 1 : 0]);
+    if (!is_constant(decider)) {
+      if (!conditional) return add(syntax, {decider, node(syntax.children[1])}, {});
+      const NodeId value = node(syntax.children[0]);
+      return add(syntax, {value, decider, node(syntax.children[2])}, {});
+    }
+    const bool holds = truth(program_.nodes_[decider].constant);
+    if (conditional) return node(syntax.children[holds ? 0 : 2]);
+    return holds == (syntax.operation == Operation::logical_or) ? decider : node(syntax.children[1]);
+  }
+
+  NodeId add(const SyntaxNode& syntax, const std::vector<NodeId>& operands,
+             const std::vector<Comparison>& comparisons) {
+    Program::Node result = placed(syntax);
+    result.first = static_cast<std::uint32_t>(program_.children_.size());
+    result.count = static_cast<std::uint32_t>(operands.size());
+    result.compare = static_cast<std::uint32_t>(program_.comparisons_.size());
+    if (syntax.operation == Operation::call) result.function = function(syntax);
+    program_.children_.insert(program_.children_.end(), operands.begin(), operands.end());
+    program_.comparisons_.insert(program_.comparisons_.end(), comparisons.begin(), comparisons.end());
+    program_.nodes_.push_back(result);
+    const auto id = static_cast<NodeId>(program_.nodes_.size() - 1);
+    if (std::all_of(operands.begin(), operands.end(), [&](NodeId operand) { return is_constant(operand); }))
+      fold(id);
+    return id;
+  }
+
+  // What cannot be computed stays as it is: the error belongs to the evaluation, which may never come here.
+  void fold(NodeId id) {
+    try {
+      const Datum value = Evaluation(program_, nullptr, *program_.arena_).value(id);
+      program_.nodes_[id].operation = Operation::literal;
+      program_.nodes_[id].constant = value;
+    } catch (const UserError&) {
+    }
+  }
+
+  Program::Node placed(const SyntaxNode& syntax) const {
+    Program::Node result;
+    result.operation = syntax.operation;
+    result.offset = static_cast<std::uint32_t>(syntax.offset);
+    result.length = static_cast<std::uint32_t>(syntax.length);
+    return result;
+  }
+
+  NodeId literal(const SyntaxNode& syntax, Datum value) {
+    Program::Node result = placed(syntax);
+    result.operation = Operation::literal;
+    result.constant = value;
+    program_.nodes_.push_back(result);
+    return static_cast<NodeId>(program_.nodes_.size() - 1);
+  }
+
+  NodeId name(const SyntaxNode& syntax) {
+    Program::Node result = placed(syntax);
+    const auto local = std::find(locals_.rbegin(), locals_.rend(), syntax.name);
+    if (local != locals_.rend()) {
+      result.is_local = true;
+      result.slot = static_cast<std::uint32_t>(locals_.rend() - local - 1);
+    } else {
+      const std::optional<Meaning> meaning = resolve_(syntax.name);
+      if (!meaning) fail(syntax, fmt::format("unknown name `{}`", syntax.name));
+      if (const Value* value = std::get_if<Value>(&*meaning))
+        return literal(syntax, program_.arena_->keep(*value));
+      result.slot = std::get<std::uint32_t>(*meaning);
+      program_.slots_.push_back(result.slot);
+    }
+    program_.nodes_.push_back(result);
+    return static_cast<NodeId>(program_.nodes_.size() - 1);
+  }
+
+  // The variable is visible in the element and the condition, not in the iterable.
+  NodeId comprehension(const SyntaxNode& syntax) {
+    const std::size_t slots_before = program_.slots_.size();
+    const NodeId iterable = node(syntax.children[1]);
+    if (locals_.size() == kMaximumLocals) fail(syntax, "comprehensions are nested too deeply");
+    locals_.push_back(syntax.name);
+    std::vector<NodeId> operands = {node(syntax.children[0]), iterable};
+    if (syntax.children.size() == 3) operands.push_back(node(syntax.children[2]));
+    locals_.pop_back();
+    const NodeId result = add(syntax, operands, {});
+    program_.nodes_[result].slot = static_cast<std::uint32_t>(locals_.size());
+    if (program_.slots_.size() == slots_before && locals_.empty() && !is_constant(result)) fold(result);
+    return result;
+  }
+
+  Function function(const SyntaxNode& syntax) const {
+    const Function result = find_function(syntax.name);
+    if (result == nullptr) fail(syntax, fmt::format("unknown function `{}`", syntax.name));
+    return result;
+  }
+
+  [[noreturn]] void fail(const SyntaxNode& syntax, const std::string& message) const {
+    throw expression_error(message, tree_.text, syntax.offset, syntax.length);
+  }
+
+  const SyntaxTree& tree_;
+  const Resolver& resolve_;
+  Program program_;
+  std::vector<std::string> locals_;
+};
+
+namespace {
+
+void split_conjuncts(const SyntaxTree& tree, NodeId id, const Resolver& resolve,
+                     std::vector<Program>& parts) {
+  const SyntaxNode& node = tree.nodes[id];
+  if (node.operation == Operation::logical_and) {
+    split_conjuncts(tree, node.children[0], resolve, parts);
+    split_conjuncts(tree, node.children[1], resolve, parts);
+  } else if (node.operation == Operation::compare) {
+    for (std::size_t i = 0; i < node.comparisons.size(); ++i)
+      parts.push_back(Compiler(tree, resolve).link(id, i));
+  } else {
+    parts.push_back(Compiler(tree, resolve).whole(id));
+  }
+}
+
+}  // namespace
+
+Program Program::compile(const Expression& expression, const Resolver& resolve) {
+  return Compiler(expression.tree(), resolve).whole(expression.tree().root);
+}
+
+std::vector<Program> Program::compile_conjuncts(const Expression& expression, const Resolver& resolve) {
+  std::vector<Program> parts;
+  split_conjuncts(expression.tree(), expression.tree().root, resolve, parts);
+  return parts;
+}
+
+Datum Program::evaluate(const Datum* slots, Arena& arena) const {
+  return Evaluation(*this, slots, arena).value(root_);
+}
+
+bool Program::holds(const Datum* slots) const {
+  Arena arena;
+  return truth(evaluate(slots, arena));
+}
+
+}  // namespace knobwise

@@ -1,0 +1,97 @@
+// The parsed form of an expression. Internal to search_spaces/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "search_spaces/user_error.h"
+#include "search_spaces/value.h"
+
+namespace knobwise {
+
+using NodeId = std::uint32_t;
+
+enum class Operation : std::uint8_t {
+  literal,
+  name,
+  list,
+  tuple,
+  comprehension,  // element, iterable, condition if any; the variable in SyntaxNode::name
+  index,          // container, position
+  call,           // arguments; the function in SyntaxNode::name
+  negate,
+  plus,
+  invert,
+  logical_not,
+  add,
+  subtract,
+  multiply,
+  divide,
+  floor_divide,
+  modulo,
+  power,
+  bit_and,
+  bit_xor,
+  bit_or,
+  shift_left,
+  shift_right,
+  logical_and,
+  logical_or,
+  compare,      // n operands, n-1 comparisons
+  conditional,  // in written order: value, condition, other value
+};
+
+enum class Comparison : std::uint8_t {
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  in,
+  not_in
+};
+
+struct SyntaxNode {
+  Operation operation = Operation::literal;
+  Value literal;
+  std::string name;
+  std::vector<NodeId> children;
+  std::vector<Comparison> comparisons;
+  std::size_t offset = 0;  // bytes into SyntaxTree::text
+  std::size_t length = 0;
+};
+
+/// Children come before their parents in `nodes`.
+struct SyntaxTree {
+  std::string text;
+  std::vector<SyntaxNode> nodes;
+  NodeId root = 0;
+};
+
+/// How tightly an operation binds; higher binds tighter. Python's table.
+int precedence(Operation operation);
+constexpr int kConditionalPrecedence = 0;
+constexpr int kOrPrecedence = 1;
+constexpr int kUnaryPrecedence = 11;
+constexpr int kAtomPrecedence = 13;
+
+/// Python's spelling of a unary or binary operation.
+std::string_view spelling(Operation operation);
+std::string_view spelling(Comparison comparison);
+
+/// Throws UserError that points into the text.
+SyntaxTree parse_expression(std::string_view text);
+
+/// Canonical text with the fewest parentheses: parse_expression(print_expression(t)) is t again.
+std::string print_expression(const SyntaxTree& tree);
+std::string print_literal(const Value& value);
+
+/// A UserError about the bytes offset .. offset+length of an expression.
+UserError expression_error(const std::string& message, const std::string& text, std::size_t offset,
+                           std::size_t length);
+
+}  // namespace knobwise
