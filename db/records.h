@@ -98,11 +98,11 @@ struct SessionRecord {
   std::int64_t problem = 0;
   std::string strategy;
   std::uint64_t seed = 0;
-  std::optional<std::int64_t> max_trials;  ///< The budget; without a value, unlimited.
-  std::optional<double> max_seconds;
+  std::optional<std::int64_t> max_trials = std::nullopt;  ///< The budget; without a value, unlimited.
+  std::optional<double> max_seconds = std::nullopt;
   std::string accuracy;  ///< The requirement as the user wrote it, "allclose 1e-4".
   std::string started;
-  std::optional<std::string> finished;
+  std::optional<std::string> finished = std::nullopt;
   SessionState state = SessionState::running;
   std::string command_line;
   std::string host;
@@ -134,8 +134,7 @@ enum class TrialStatus {
 /// The lower quartile and the minimum serve devices whose noise only adds.
 enum class TimeKind { median, lower_quartile, minimum };
 
-/// The word of the schema for a value, and back. Parsing throws std::invalid_argument on any other
-/// word.
+/// The word of the schema for a value, and back. Parsing throws std::invalid_argument on any other word.
 std::string_view to_string(TrialStatus status);
 std::string_view to_string(SessionState state);
 std::string_view to_string(TimeKind kind);
@@ -174,13 +173,13 @@ struct ErrorRecord {
 
 /// What the compiled kernel takes from the device; a value is missing where the backend cannot tell.
 struct ResourceRecord {
-  std::optional<std::int64_t> registers;  ///< Per thread.
-  std::optional<std::int64_t> spill_bytes;
-  std::optional<std::int64_t> stack_bytes;
-  std::optional<std::int64_t> static_shared_bytes;   ///< Per block.
-  std::optional<std::int64_t> dynamic_shared_bytes;  ///< Per block.
-  std::optional<double> occupancy;                   ///< Resident warps over the most possible, 0 to 1.
-  std::optional<std::int64_t> binary_bytes;          ///< Size of the compiled code.
+  std::optional<std::int64_t> registers = std::nullopt;  ///< Per thread.
+  std::optional<std::int64_t> spill_bytes = std::nullopt;
+  std::optional<std::int64_t> stack_bytes = std::nullopt;
+  std::optional<std::int64_t> static_shared_bytes = std::nullopt;   ///< Per block.
+  std::optional<std::int64_t> dynamic_shared_bytes = std::nullopt;  ///< Per block.
+  std::optional<double> occupancy = std::nullopt;  ///< Resident warps over the most possible, 0 to 1.
+  std::optional<std::int64_t> binary_bytes = std::nullopt;  ///< Size of the compiled code.
 
   bool operator==(const ResourceRecord&) const = default;
 };
@@ -197,21 +196,22 @@ struct TrialRecord {
   std::string configuration;  ///< Canonical JSON object.
   std::string precision;      ///< The configuration's precision mode, for queries; may be empty.
   TrialStatus status = TrialStatus::ok;
-  std::string reason;                  ///< First lines of the message; empty when ok.
-  std::optional<TimingRecord> timing;  ///< Present exactly when the status is ok.
+  std::string reason;                                 ///< First lines of the message; empty when ok.
+  std::optional<TimingRecord> timing = std::nullopt;  ///< Present exactly when the status is ok.
   std::vector<ErrorRecord>
       errors;  ///< At most one per distribution; read back in order of distribution name.
   ResourceRecord resources;
-  std::optional<double> compile_seconds;
-  std::optional<double> verify_seconds;
-  std::optional<double> measure_seconds;
-  std::optional<std::int64_t> clock_khz;  ///< Observed while timing.
-  std::optional<double> temperature_c;    ///< Observed while timing.
+  std::optional<double> compile_seconds = std::nullopt;
+  std::optional<double> verify_seconds = std::nullopt;
+  std::optional<double> measure_seconds = std::nullopt;
+  std::optional<std::int64_t> clock_khz = std::nullopt;  ///< Observed while timing.
+  std::optional<double> temperature_c = std::nullopt;    ///< Observed while timing.
   std::string started;
-  double wall_seconds = 0;             ///< From the start of the session to the end of this trial.
-  std::int64_t session_order = 0;      ///< 0, 1, 2... within the session.
-  std::optional<std::string> retimed;  ///< When the timing was last replaced by Store::update_timing().
-  std::string extra = "{}";            ///< A JSON object of further facts.
+  double wall_seconds = 0;         ///< From the start of the session to the end of this trial.
+  std::int64_t session_order = 0;  ///< 0, 1, 2... within the session.
+  /// When the timing was last replaced by Store::update_timing().
+  std::optional<std::string> retimed = std::nullopt;
+  std::string extra = "{}";  ///< A JSON object of further facts.
 
   bool operator==(const TrialRecord&) const = default;
 };
@@ -234,20 +234,18 @@ struct BaselineRecord {
 /// A metric without a limit is not judged, but an output that held NaN, or a trial without a measurement,
 /// never meets any limits, not even empty ones.
 struct AccuracyLimits {
-  std::optional<double> max_abs;
-  std::optional<double> mean_abs;
-  std::optional<double> rms;
-  std::optional<double> rel_fro;
-  std::optional<double> frac_outside;
+  std::optional<double> max_abs = std::nullopt;
+  std::optional<double> mean_abs = std::nullopt;
+  std::optional<double> rms = std::nullopt;
+  std::optional<double> rel_fro = std::nullopt;
+  std::optional<double> frac_outside = std::nullopt;
 
   bool operator==(const AccuracyLimits&) const = default;
 };
 
 /// |out - ref| <= 1e-4 + 1e-4 * |ref| for every element.
 inline AccuracyLimits allclose_limits() {
-  AccuracyLimits limits;
-  limits.frac_outside = 0.0;
-  return limits;
+  return {.frac_outside = 0.0};
 }
 
 /// The same judgement that Store::best() makes in SQL.

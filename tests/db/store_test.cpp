@@ -371,16 +371,16 @@ TEST_F(StoreTest, LimitsMeanTheSameInSqlAndInCode) {
     return std::isnan(value) ? std::nullopt : std::optional(value);
   };
   for (int round = 0; round < 300; ++round) {
-    Store store = Store::in_memory();
-    TrialRecord record = trial(intern_all(store), 0, 1);
+    TrialRecord record = trial(ids_, round, 1);
+    record.problem = store_.intern_problem(problem("problem " + std::to_string(round)));
     record.errors.resize(1 + random() % 2);
     for (ErrorRecord& error : record.errors) {
       error.max_abs = pick(), error.mean_abs = pick(), error.rms = pick(), error.rel_fro = pick();
       error.frac_outside = pick(), error.nan_count = random() % 8 == 0;
     }
     const AccuracyLimits limits{pick_limit(), pick_limit(), pick_limit(), pick_limit(), pick_limit()};
-    store.insert_trial(record);
-    EXPECT_EQ(store.best(record.problem, record.device, limits).trial.has_value(),
+    store_.insert_trial(record);
+    EXPECT_EQ(store_.best(record.problem, record.device, limits).trial.has_value(),
               meets(record.errors, limits));
   }
 }
