@@ -1,0 +1,34 @@
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/nvrtc.h"
+#include "kernels/cuda/resource_report.h"
+
+namespace knobwise {
+
+CompiledCode cuda_compile(const KernelInstance& instance, const DeviceInfo& target) {
+  const auto start = std::chrono::steady_clock::now();
+  NvrtcOutput output =
+      nvrtc_compile(instance.source, {"--gpu-architecture=" + nvrtc_architecture(target.compute_capability),
+                                      "--std=c++17", "--ptxas-options=-v"});
+  CompiledCode code;
+  code.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto functions = parse_resource_report(output.log);
+  for (const KernelLaunch& launch : instance.run) {
+    const auto function = functions.find(launch.function);
+    if (function == functions.end()) {
+      throw TrialError("compile_failed",
+                       fmt::format("the source defines no kernel named {}", launch.function));
+    }
+    Resources resources = function->second;
+    resources.dynamic_shared_bytes = static_cast<int>(launch.dynamic_shared_bytes);
+    code.resources = worst_of(code.resources, resources);
+  }
+  code.image = std::move(output.cubin);
+  code.resources.binary_bytes = static_cast<std::int64_t>(code.image.size());
+  return code;
+}
+
+}  // namespace knobwise

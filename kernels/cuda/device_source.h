@@ -1,0 +1,17 @@
+// The text of device sources.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace knobwise {
+
+/// The text of one file of kernels/cuda that NVRTC compiles ("element.cuh"): from the folder that the
+/// environment variable KNOBWISE_CUDA_SOURCES names, if it is set and holds the file, else as embedded when
+/// the program was built. Throws UserError for a name that is neither. Thread-safe.
+std::string device_source(std::string_view file);
+
+/// Digest of several texts, for KernelFamily::source_hash(): 32 hexadecimal digits.
+std::string text_digest(std::initializer_list<std::string_view> texts);
+
+}  // namespace knobwise
