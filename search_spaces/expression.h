@@ -22,9 +22,9 @@ struct SyntaxTree;
 /// **, unary + - not, comparisons (chained too), `in`, `not in`, and, or, `a if c else b`; the functions min
 /// max abs int float round len sum any all range list tuple bool ceil floor log2 sqrt (the last four also
 /// as `math.ceil` and so on). The meaning is Python's: // and % round down, / is real, True == 1, and/or give
-/// an operand, chained comparisons evaluate the middle once. Two differences: an integer past 64 bits is an
-/// error, and min(x) or max(x) of a number is that number, as published kernel specifications use it; lists,
-/// tuples and ranges are one type.
+/// an operand, chained comparisons evaluate the middle once. The differences: an integer past 64 bits is an
+/// error, as is a complex result; min(x) or max(x) of a number is that number, as published kernel
+/// specifications use it; lists, tuples and ranges are one type.
 ///
 /// An immutable value: copies share the tree, and any number of threads may use them. Mistakes throw
 /// UserError whose text() is the expression and whose offset() and length() mark the part at fault: at
