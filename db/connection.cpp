@@ -6,9 +6,9 @@
 #include <fmt/core.h>
 #include <sqlite3.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -33,8 +33,28 @@ struct Identity {
   int version = 0;
 };
 
+/// SQLite takes a file of one byte for an empty database and would overwrite it. The content is read through
+/// SQLite: opening and closing the file here would drop the locks of every other connection of this process.
+void require_database_header(SQLite::Database& database, const fs::path& path) {
+  constexpr std::string_view kMagic("SQLite format 3\0", 16);
+  constexpr std::uintmax_t kSmallestPage = 512;
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (error || size == 0) return;
+  sqlite3_file* file = nullptr;
+  sqlite3_file_control(database.getHandle(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  std::array<char, kMagic.size()> start = {};
+  const int read = file->pMethods->xRead(file, start.data(), static_cast<int>(start.size()), 0);
+  if (read != SQLITE_OK && read != SQLITE_IOERR_SHORT_READ)
+    throw SQLite::Exception("no header", SQLITE_IOERR);
+  if (std::string_view(start.data(), start.size()) != kMagic)
+    throw SQLite::Exception("no header", SQLITE_NOTADB);
+  if (size < kSmallestPage) throw SQLite::Exception("no whole page", SQLITE_CORRUPT);
+}
+
 /// Reads the identity in one transaction: another process may be creating the schema right now.
 Identity identify(SQLite::Database& database, const fs::path& path) {
+  require_database_header(database, path);
   SQLite::Transaction snapshot(database);
   const int application = database.execAndGet("PRAGMA application_id").getInt();
   const int version = schema_version(database);
@@ -79,27 +99,15 @@ void configure_journal(SQLite::Database& database, const fs::path& path) {
   database.exec(logging ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL");
 }
 
-/// SQLite takes some short files for empty databases and would overwrite them.
-void require_database_header(const fs::path& path) {
-  constexpr std::string_view kMagic("SQLite format 3\0", 16);
-  constexpr std::uintmax_t kSmallestPage = 512;
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(path, error);
-  if (error || size == 0) return;
-  std::string start(kMagic.size(), '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return;  // SQLite finds the words for that.
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  if (start != kMagic) throw SQLite::Exception("no header", SQLITE_NOTADB);
-  if (size < kSmallestPage) throw SQLite::Exception("no whole page", SQLITE_CORRUPT);
-}
-
 /// An absolute path is never taken for SQLite's special names (":memory:", "file:...").
 fs::path checked_path(const fs::path& path) {
   if (path.empty()) throw UserError("the path of the database is empty: give a file name");
   std::error_code error;
   if (fs::is_directory(path, error)) {
     throw UserError(fmt::format("'{}' is a folder, not a database: give a file name", path.string()));
+  }
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
+    throw UserError(fmt::format("'{}' is not an ordinary file: give another path", path.string()));
   }
   return fs::absolute(path);
 }
@@ -151,7 +159,6 @@ bool lacks_write_access(const SQLite::Exception& failure) {
 Connection open_writable(const fs::path& given) {
   const fs::path path = checked_path(given);
   try {
-    require_database_header(path);
     SQLite::Database database(
         path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
     const Identity identity = identify(database, path);
@@ -180,7 +187,6 @@ Connection open_read_only(const fs::path& given) {
         fmt::format("no database at '{}': check the path, or tune something first", path.string()));
   }
   try {
-    require_database_header(path);
     try {
       SQLite::Database database(path.string(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
       return identify_for_reading(std::move(database), path);

@@ -26,7 +26,7 @@ Store& LayeredStore::writable() {
 
 std::optional<LayeredBest> LayeredStore::best(const std::string& problem_line, const DeviceRecord& device,
                                               const AccuracyLimits& limits,
-                                              const std::optional<std::vector<FamilyRecord>>& current) const {
+                                              const CurrentVersions& current) const {
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     const Store& store = layers_[layer];
     const auto problem_id = store.find_problem(problem_line);

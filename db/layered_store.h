@@ -37,9 +37,8 @@ class LayeredStore {
 
   /// Store::best() of the first layer that has an answer for this problem line on this device (equal
   /// identity).
-  std::optional<LayeredBest> best(
-      const std::string& problem_line, const DeviceRecord& device, const AccuracyLimits& limits,
-      const std::optional<std::vector<FamilyRecord>>& current = std::nullopt) const;
+  std::optional<LayeredBest> best(const std::string& problem_line, const DeviceRecord& device,
+                                  const AccuracyLimits& limits, const CurrentVersions& current = {}) const;
 
  private:
   std::vector<Store> layers_;

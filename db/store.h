@@ -32,9 +32,22 @@ struct InsertResult {
 /// Answer of Store::best().
 struct BestAnswer {
   std::optional<TrialRecord> trial;
-  /// Trials that meet the limits and are faster than `trial`, but belong to a family version that is not
-  /// current: the fastest of each such version, fastest first.
+  /// Trials that meet the limits and are faster than `trial`, but are not current: the fastest of each such
+  /// family version and environment, fastest first.
   std::vector<TrialRecord> stale;
+};
+
+/// What a caller can run now. Trials of anything else are stale: their times may no longer hold.
+struct CurrentVersions {
+  /// The family versions at hand; without a value, every version counts.
+  std::optional<std::vector<FamilyRecord>> families = std::nullopt;
+  /// The software at hand; without a value, every environment counts.
+  std::optional<EnvironmentRecord> environment = std::nullopt;
+
+  CurrentVersions() = default;
+  CurrentVersions(std::vector<FamilyRecord> current_families) : families(std::move(current_families)) {}
+  CurrentVersions(std::vector<FamilyRecord> current_families, EnvironmentRecord current_environment)
+      : families(std::move(current_families)), environment(std::move(current_environment)) {}
 };
 
 /// How many rows there are, for an overview.
@@ -144,16 +157,15 @@ class Store {
   /// All trials of a problem on a device, over all families, environments and sessions, in order of id.
   std::vector<TrialRecord> trials(std::int64_t problem, std::int64_t device) const;
 
-  /// The fastest ok trial of a problem on a device whose measured errors meet the limits. With `current`,
-  /// only trials of these family versions count, and faster ones of other versions are reported as stale.
+  /// The fastest ok trial of a problem on a device whose measured errors meet the limits, of those that are
+  /// current; faster ones that are not are reported as stale.
   /// Cost: an index walk from the fastest trial on; no scan.
   BestAnswer best(std::int64_t problem, std::int64_t device, const AccuracyLimits& limits,
-                  const std::optional<std::vector<FamilyRecord>>& current = std::nullopt) const;
+                  const CurrentVersions& current = {}) const;
 
   /// best() of every problem that has an answer on the device, in order of problem id.
-  std::vector<TrialRecord> best_of_device(
-      std::int64_t device, const AccuracyLimits& limits,
-      const std::optional<std::vector<FamilyRecord>>& current = std::nullopt) const;
+  std::vector<TrialRecord> best_of_device(std::int64_t device, const AccuracyLimits& limits,
+                                          const CurrentVersions& current = {}) const;
 
   // --- Baselines
   /// Stores a baseline; one of the same key is replaced.

@@ -14,7 +14,7 @@ namespace {
 /// Candidates for the best, fastest first. Written so that NULL (NaN) fails every limit: `NOT coalesce(NULL,
 /// 0)`.
 constexpr const char* kMeetingLimits = R"(
-SELECT t.id, t.family FROM trials AS t
+SELECT t.id, t.family, t.environment FROM trials AS t
 WHERE t.problem = ?1 AND t.device = ?2 AND t.status = 'ok'
   AND EXISTS (SELECT 1 FROM trial_errors AS e WHERE e.trial = t.id)
   AND NOT EXISTS (
@@ -110,23 +110,37 @@ InsertResult insert_one(Impl& impl, const TrialRecord& trial) {
   return {.id = existing.value(), .inserted = false};
 }
 
-/// The ids of the family versions that count; every one when there is no list.
-template <class Impl>
-std::optional<std::set<std::int64_t>> current_ids(Impl& impl,
-                                                  const std::optional<std::vector<FamilyRecord>>& current) {
-  if (!current) return std::nullopt;
-  std::set<std::int64_t> ids;
-  for (const auto& [id, family] : impl.template rows<FamilyRecord>()) {
-    if (std::find(current->begin(), current->end(), family) != current->end()) ids.insert(id);
+/// CurrentVersions in the ids of one database.
+struct CurrentIds {
+  std::optional<std::set<std::int64_t>> families;
+  bool any_environment = true;
+  std::optional<std::int64_t> environment;  ///< Without a value, none on record is current.
+
+  bool contains(std::int64_t family, std::int64_t of_environment) const {
+    return (!families || families->contains(family)) && (any_environment || environment == of_environment);
+  }
+};
+
+CurrentIds current_ids(const Store& store, const CurrentVersions& current) {
+  CurrentIds ids;
+  if (current.families) {
+    ids.families.emplace();
+    for (const FamilyRecord& family : *current.families) {
+      if (const auto id = store.find_family(family)) ids.families->insert(*id);
+    }
+  }
+  if (current.environment) {
+    ids.any_environment = false;
+    ids.environment = store.find_environment(*current.environment);
   }
   return ids;
 }
 
 template <class Impl>
 BestAnswer find_best(Impl& impl, std::int64_t problem, std::int64_t device, const AccuracyLimits& limits,
-                     const std::optional<std::set<std::int64_t>>& current) {
+                     const CurrentIds& current) {
   BestAnswer answer;
-  std::set<std::int64_t> stale_families;
+  std::set<std::pair<std::int64_t, std::int64_t>> stale;
   Query query(impl.prepare(kMeetingLimits));
   query.bind(problem).bind(device);
   query.bind(limits.max_abs)
@@ -137,11 +151,12 @@ BestAnswer find_best(Impl& impl, std::int64_t problem, std::int64_t device, cons
   while (query.next()) {
     const std::int64_t trial = query.read_integer();
     const std::int64_t family = query.read_integer();
-    if (!current || current->contains(family)) {
+    const std::int64_t environment = query.read_integer();
+    if (current.contains(family, environment)) {
       answer.trial = load_trial(impl, trial);
       break;
     }
-    if (stale_families.insert(family).second) answer.stale.push_back(load_trial(impl, trial));
+    if (stale.emplace(family, environment).second) answer.stale.push_back(load_trial(impl, trial));
   }
   return answer;
 }
@@ -210,18 +225,17 @@ std::vector<TrialRecord> Store::trials(std::int64_t problem, std::int64_t device
 }
 
 BestAnswer Store::best(std::int64_t problem, std::int64_t device, const AccuracyLimits& limits,
-                       const std::optional<std::vector<FamilyRecord>>& current) const {
+                       const CurrentVersions& current) const {
   require_numbers(limits);
   return impl_->guard(
-      [&] { return find_best(*impl_, problem, device, limits, current_ids(*impl_, current)); });
+      [&] { return find_best(*impl_, problem, device, limits, current_ids(*this, current)); });
 }
 
-std::vector<TrialRecord> Store::best_of_device(
-    std::int64_t device, const AccuracyLimits& limits,
-    const std::optional<std::vector<FamilyRecord>>& current) const {
+std::vector<TrialRecord> Store::best_of_device(std::int64_t device, const AccuracyLimits& limits,
+                                               const CurrentVersions& current) const {
   require_numbers(limits);
   return impl_->guard([&] {
-    const auto ids = current_ids(*impl_, current);
+    const CurrentIds ids = current_ids(*this, current);
     std::vector<TrialRecord> winners;
     Query query(impl_->prepare(
         "SELECT DISTINCT problem FROM trials WHERE device = ? AND status = 'ok' ORDER BY problem"));

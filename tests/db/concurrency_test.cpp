@@ -2,6 +2,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,6 +136,22 @@ TEST_F(ConcurrencyTest, AProcessKilledWhileCreatingLeavesAUsableFile) {
     Store store = Store::open(path, Store::Mode::read_write);
     EXPECT_TRUE(store.insert_trial(trial(intern_all(store), 0, 1)).inserted);
   }
+}
+
+TEST_F(ConcurrencyTest, OpeningAFileKeepsTheLocksThatThisProcessHoldsOnIt) {
+  const std::filesystem::path path = file("locked.db");
+  Store::open(path, Store::Mode::read_write);
+  // POSIX locks belong to the process: closing any handle of a file gives up all of them. A rollback journal
+  // keeps its locks on the database itself.
+  SQLite::Database holder(path.string(), SQLite::OPEN_READWRITE);
+  EXPECT_EQ(holder.execAndGet("PRAGMA journal_mode = DELETE").getString(), "delete");
+  SQLite::Transaction transaction(holder, SQLite::TransactionBehavior::IMMEDIATE);
+  Store::open(path, Store::Mode::read_only);
+  const pid_t child = spawn([&] {
+    SQLite::Database other(path.string(), SQLite::OPEN_READWRITE);
+    if (other.tryExec("BEGIN IMMEDIATE") != SQLITE_BUSY) throw std::runtime_error("the lock is gone");
+  });
+  EXPECT_EQ(wait_for(child), 0);
 }
 
 TEST_F(ConcurrencyTest, AWriterWaitsForALongTransactionOfAnother) {

@@ -129,6 +129,7 @@ TEST_F(FileTest, AMissingFolderAFolderAndAnEmptyPathAreUserErrors) {
               HasSubstr("check that its folder exists"));
   EXPECT_THAT(refusal(folder_, Store::Mode::read_write), HasSubstr("is a folder"));
   EXPECT_THAT(refusal(folder_, Store::Mode::read_only), HasSubstr("is a folder"));
+  EXPECT_THAT(refusal("/dev/null", Store::Mode::read_write), HasSubstr("is not an ordinary file"));
   EXPECT_THAT(refusal("", Store::Mode::read_write), HasSubstr("is empty"));
 }
 

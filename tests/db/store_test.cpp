@@ -408,6 +408,24 @@ TEST_F(StoreTest, StaleSourcesAreReportedNotServed) {
   EXPECT_EQ(store_.best(ids_.problem, ids_.device, allclose_limits()).trial->id, old_id);
 }
 
+TEST_F(StoreTest, ResultsOfAnotherEnvironmentAreStaleToWhoNamesTheirs) {
+  TrialRecord old = trial(ids_, 0, 1);
+  old.environment = store_.intern_environment(environment("470.1"));
+  const std::int64_t old_id = add(old);
+  const std::int64_t current_id = add(0, 5);
+  const auto best = [&](const CurrentVersions& current) {
+    return store_.best(ids_.problem, ids_.device, allclose_limits(), current);
+  };
+  EXPECT_EQ(best({{family()}}).trial->id, old_id);
+  const BestAnswer answer = best({{family()}, environment()});
+  EXPECT_EQ(answer.trial->id, current_id);
+  ASSERT_EQ(answer.stale.size(), 1u);
+  EXPECT_EQ(answer.stale[0].id, old_id);
+  const BestAnswer unknown = best({{family()}, environment("999")});
+  EXPECT_EQ(unknown.trial, std::nullopt);
+  EXPECT_EQ(unknown.stale.size(), 2u);
+}
+
 TEST_F(StoreTest, TheBestOfADeviceListsEveryProblemWithAnAnswer) {
   const std::int64_t first = add(0, 5);
   TrialRecord other = trial(ids_, 0, 7);
