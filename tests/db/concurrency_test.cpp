@@ -141,17 +141,28 @@ TEST_F(ConcurrencyTest, AProcessKilledWhileCreatingLeavesAUsableFile) {
 TEST_F(ConcurrencyTest, OpeningAFileKeepsTheLocksThatThisProcessHoldsOnIt) {
   const std::filesystem::path path = file("locked.db");
   Store::open(path, Store::Mode::read_write);
-  // POSIX locks belong to the process: closing any handle of a file gives up all of them. A rollback journal
-  // keeps its locks on the database itself.
-  SQLite::Database holder(path.string(), SQLite::OPEN_READWRITE);
-  EXPECT_EQ(holder.execAndGet("PRAGMA journal_mode = DELETE").getString(), "delete");
-  SQLite::Transaction transaction(holder, SQLite::TransactionBehavior::IMMEDIATE);
-  Store::open(path, Store::Mode::read_only);
+  // A rollback journal keeps its locks on the database itself.
+  ASSERT_EQ(SQLite::Database(path.string(), SQLite::OPEN_READWRITE)
+                .execAndGet("PRAGMA journal_mode = DELETE")
+                .getString(),
+            "delete");
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  // Forked before anything is locked: a child inherits SQLite's notes on the locks of its parent.
   const pid_t child = spawn([&] {
+    char mark;
+    if (read(ends[0], &mark, 1) != 1) throw std::runtime_error("no signal");
     SQLite::Database other(path.string(), SQLite::OPEN_READWRITE);
     if (other.tryExec("BEGIN IMMEDIATE") != SQLITE_BUSY) throw std::runtime_error("the lock is gone");
   });
+  SQLite::Database holder(path.string(), SQLite::OPEN_READWRITE);
+  SQLite::Transaction transaction(holder, SQLite::TransactionBehavior::IMMEDIATE);
+  // POSIX locks belong to the process: closing any handle of a file gives up all of them.
+  Store::open(path, Store::Mode::read_only);
+  ASSERT_EQ(::write(ends[1], "x", 1), 1);
   EXPECT_EQ(wait_for(child), 0);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST_F(ConcurrencyTest, AWriterWaitsForALongTransactionOfAnother) {
