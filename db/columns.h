@@ -1,8 +1,6 @@
-// The columns of each table, listed once: statements, binding and reading are all derived from
-// visit_columns().
+// The columns of each table, listed once in visit_columns(): statements, binding and reading are derived.
 #pragma once
 
-#include <array>
 #include <concepts>
 #include <optional>
 #include <string>

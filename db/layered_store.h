@@ -35,8 +35,8 @@ class LayeredStore {
   /// The store that takes new rows; UserError when the first layer is read-only too.
   Store& writable();
 
-  /// Store::best() of the first layer that has an answer for this problem line on this device (equal
-  /// identity).
+  /// Store::best() of the first layer that has an answer for this problem line on this
+  /// device (equal identity).
   std::optional<LayeredBest> best(const std::string& problem_line, const DeviceRecord& device,
                                   const AccuracyLimits& limits, const CurrentVersions& current = {}) const;
 

@@ -4,21 +4,18 @@
 #include <SQLiteCpp/Column.h>
 #include <SQLiteCpp/Statement.h>
 
-#include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "db/records.h"
 
 namespace knobwise {
 
-/// Borrows a prepared statement for one run and resets it at the end. Parameters are bound, and columns of a
-/// row are read, from left to right. NaN is bound as NULL; NULL is read as NaN. Every failure is an
-/// SQLite::Exception.
+/// Borrows a prepared statement for one run and resets it at the end. Parameters are bound, and
+/// columns of a row are read, from left to right. NaN is bound as NULL; NULL is read as NaN. Every
+/// failure is an SQLite::Exception.
 class Query {
  public:
   explicit Query(SQLite::Statement& statement) : statement_(statement) {}

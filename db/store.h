@@ -62,13 +62,13 @@ struct StoreCounts {
 /// opens its own. Any number of Stores, in any number of processes, may read and write the same file at once:
 /// writers wait for each other, readers never wait where the file system allows a write-ahead log.
 ///
-/// Every modifying call is one transaction, committed when it returns: a killed process loses nothing that
-/// returned.
+/// Every modifying call is one transaction, committed when it returns: a killed process loses
+/// nothing that returned.
 ///
 /// Errors: a file that cannot be used (not there, no database, damaged, another application's, newer,
-/// read-only) is a UserError; so is a full disk or a lock that outlasts the generous waiting time. A record
-/// that breaks a rule of the schema (a time that is 0 or NaN, an unknown id) is a defect of the caller:
-/// std::invalid_argument.
+/// read-only) is a UserError; so is a full disk or a lock that outlasts the generous waiting time. A
+/// record that breaks a rule of the schema (a time that is 0 or NaN, an unknown id) is a defect of
+/// the caller: std::invalid_argument.
 class Store {
  public:
   enum class Mode {

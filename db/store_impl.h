@@ -60,8 +60,8 @@ struct Store::Impl {
     });
   }
 
-  /// Inserts without regard to conflicts unless `on_conflict` says more; the id of the row, if one was
-  /// inserted.
+  /// Inserts without regard to conflicts unless `on_conflict` says more; the id of the row, if
+  /// one was inserted.
   template <class Record>
   std::optional<std::int64_t> insert(const Record& record, const char* on_conflict = "") {
     static const ColumnNames& columns = column_names<Record>();
@@ -73,8 +73,8 @@ struct Store::Impl {
     return id;
   }
 
-  /// The errors of one trial or baseline; `table` is trial_errors or baseline_errors, `owner` its first
-  /// column.
+  /// The errors of one trial or baseline; `table` is trial_errors or baseline_errors, `owner`
+  /// its first column.
   void insert_errors(const char* table, const char* owner, std::int64_t id,
                      const std::vector<ErrorRecord>& errors) {
     static const ColumnNames& columns = column_names<ErrorRecord>();
@@ -133,8 +133,8 @@ struct Store::Impl {
     }
   }
 
-  /// Finds the row of an equal record or adds it; `search` yields its id. Another process may add it in
-  /// between.
+  /// Finds the row of an equal record or adds it; `search` yields its id. Another process may add
+  /// it in between.
   template <class Record, class Search>
   std::int64_t intern(const Record& record, Search&& search) {
     return guard([&] {

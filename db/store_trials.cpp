@@ -1,8 +1,9 @@
 // Trials, the best of them, and baselines.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
+#include <tuple>
+#include <unordered_map>
 
 #include "db/identifiers.h"
 #include "db/store.h"
@@ -11,8 +12,7 @@
 namespace knobwise {
 namespace {
 
-/// Candidates for the best, fastest first. Written so that NULL (NaN) fails every limit: `NOT coalesce(NULL,
-/// 0)`.
+/// Candidates for the best, fastest first. Written so that NULL (NaN) fails every limit.
 constexpr const char* kMeetingLimits = R"(
 SELECT t.id, t.family, t.environment FROM trials AS t
 WHERE t.problem = ?1 AND t.device = ?2 AND t.status = 'ok'

@@ -39,8 +39,8 @@ std::string refusal(const fs::path& path, Store::Mode mode) {
   }
 }
 
-/// Runs `body` in a child without the superuser's rights, for whom permissions would not count; what it
-/// returns.
+/// Runs `body` in a child without the superuser's rights, for whom permissions would not count;
+/// what it returns.
 std::string as_ordinary_user(const std::function<std::string()>& body) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
