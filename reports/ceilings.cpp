@@ -1,0 +1,69 @@
+#include "reports/ceilings.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace knobwise {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kResources[] = {"memory", "fp32", "tf32", "fp16", "bf16"};
+
+// FLOP per multiprocessor and cycle.
+struct Rates {
+  std::string_view architecture;
+  double fp32, tf32, fp16, bf16;
+};
+constexpr Rates kRates[] = {
+    {"sm_80", 128, 1024, 2048, 2048},
+    {"sm_86", 256, 256, 512, 512},
+    {"sm_89", 256, 256, 512, 512},
+    {"sm_90", 256, 2048, 4096, 4096},
+};
+
+json extra_facts(const DeviceRecord& device) {
+  json extra = json::parse(device.extra, nullptr, false);
+  return extra.is_object() ? extra : json::object();
+}
+
+double positive_number(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? std::max(0.0, found->get<double>()) : 0.0;
+}
+
+double rated(const DeviceRecord& device, const json& extra, std::string_view resource) {
+  const double cycles =
+      1e3 * static_cast<double>(device.clock_khz) * static_cast<double>(device.multiprocessors);
+  if (device.backend == "cpu") {
+    constexpr double kFlopPerLane = 2 * 2;  // two units, multiply and add
+    return resource == "fp32" ? cycles * kFlopPerLane * positive_number(extra, "vector_bytes") / sizeof(float)
+                              : 0;
+  }
+  for (const Rates& rates : kRates) {
+    if (!device.architecture.starts_with(rates.architecture)) continue;
+    if (resource == "fp32") return cycles * rates.fp32;
+    if (resource == "tf32") return cycles * rates.tf32;
+    if (resource == "fp16") return cycles * rates.fp16;
+    if (resource == "bf16") return cycles * rates.bf16;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<Ceiling> device_ceilings(const DeviceRecord& device) {
+  const json extra = extra_facts(device);
+  const auto stored = extra.find("ceilings");
+  const json measured = stored != extra.end() && stored->is_object() ? *stored : json::object();
+  std::vector<Ceiling> ceilings;
+  for (const char* resource : kResources) {
+    const double value = positive_number(measured, resource);
+    const double per_second = value > 0 ? value : rated(device, extra, resource);
+    if (per_second > 0) ceilings.push_back({resource, per_second, value > 0});
+  }
+  return ceilings;
+}
+
+}  // namespace knobwise

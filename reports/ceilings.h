@@ -1,0 +1,28 @@
+// The physical limits of a device, for the roofline.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "db/records.h"
+
+namespace knobwise {
+
+/// The most that one resource of a device delivers.
+struct Ceiling {
+  std::string resource;   ///< "memory" in bytes a second; an arithmetic, "fp32", "tf32", "fp16" or "bf16", in
+                          ///< FLOP a second.
+  double per_second = 0;  ///< Above 0.
+  bool measured = false;  ///< On the device itself; otherwise derived from rated clocks.
+};
+
+/// Measured ceilings stand in DeviceRecord::extra: {"ceilings": {"memory": 4.25e12, "fp32": 5.07e13, ...}}.
+/// What is missing there is derived from the rated clock where the architecture's rates are published; a
+/// resource that is known neither way is left out. Never throws on a malformed `extra`.
+///
+/// Rates per multiprocessor and cycle: the whitepapers of NVIDIA's A100 (sm_80), Ada (sm_89) and H100 (sm_90)
+/// architectures, dense operands, fp32 accumulation. Processors: two fused multiply-adds a cycle and thread
+/// over the width of the vector registers.
+std::vector<Ceiling> device_ceilings(const DeviceRecord& device);
+
+}  // namespace knobwise

@@ -1,0 +1,35 @@
+// Colours of the charts, read from the style sheet so that both themes have one source.
+
+/** After Okabe and Ito: distinct with every common form of colour blindness. Shapes repeat what colours say. */
+const SERIES = ['--series-1', '--series-2', '--series-3', '--series-4', '--series-5', '--series-6', '--series-7'];
+export const SYMBOLS = ['circle', 'diamond', 'triangle', 'rect', 'pin', 'roundRect', 'arrow'];
+const PRECISIONS = ['fp32', 'tf32', 'tf32x3', 'bf16', 'bf16x3', 'fp16', 'fp16x3'];
+
+export function theme() {
+  const style = getComputedStyle(document.documentElement);
+  const read = (name) => style.getPropertyValue(name).trim();
+  return {
+    text: read('--text'),
+    muted: read('--muted'),
+    line: read('--line'),
+    surface: read('--surface'),
+    accent: read('--accent'),
+    bad: read('--bad'),
+    series: SERIES.map(read),
+    // Cividis: even in lightness, and readable by everyone; its dark end first.
+    ramp: ['#00204d', '#31446b', '#666970', '#958f78', '#cbba69', '#ffea46'],
+    font: style.fontFamily,
+    size: Math.round(parseFloat(style.fontSize) * 0.8),
+  };
+}
+
+/** Colour and symbol of a precision mode: the same in every chart. */
+export function precisionStyle(colours, precision) {
+  const place = PRECISIONS.indexOf(precision);
+  const index = place >= 0 ? place : PRECISIONS.length - 1;
+  return { color: colours.series[index % colours.series.length], symbol: SYMBOLS[index % SYMBOLS.length] };
+}
+
+export function seriesStyle(colours, index) {
+  return { color: colours.series[index % colours.series.length], symbol: SYMBOLS[index % SYMBOLS.length] };
+}
