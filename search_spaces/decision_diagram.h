@@ -5,8 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "search_spaces/bound_space.h"
-#include "search_spaces/program.h"
+#include "search_spaces/solver.h"
 
 namespace knobwise {
 
@@ -31,10 +30,9 @@ class DecisionDiagram {
     }
   };
 
-  /// Solves the constraints, whose slots are numbers of knobs. Throws UserError for a constraint that cannot
-  /// be evaluated, for more than 2^64-1 configurations and for constraints that need more memory than any
-  /// machine has.
-  static DecisionDiagram build(const std::vector<Knob>& knobs, const std::vector<Program>& constraints);
+  DecisionDiagram() = default;
+  /// The layers that solve() gave. Throws UserError for more than 2^64-1 configurations.
+  explicit DecisionDiagram(std::vector<SolverLayer> solved);
 
   std::uint64_t size() const { return size_; }
   /// None if the set is empty. The root is node 0 of the first.

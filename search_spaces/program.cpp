@@ -238,6 +238,11 @@ class Compiler {
     result.count = static_cast<std::uint32_t>(operands.size());
     result.compare = static_cast<std::uint32_t>(program_.comparisons_.size());
     if (syntax.operation == Operation::call) result.function = function(syntax);
+    result.makes_list = makes_list(syntax);
+    for (const NodeId operand : operands) {
+      result.has_slots |= program_.nodes_[operand].has_slots;
+      result.has_locals |= program_.nodes_[operand].has_locals;
+    }
     program_.children_.insert(program_.children_.end(), operands.begin(), operands.end());
     program_.comparisons_.insert(program_.comparisons_.end(), comparisons.begin(), comparisons.end());
     program_.nodes_.push_back(result);
@@ -278,6 +283,7 @@ class Compiler {
     const auto local = std::find(locals_.rbegin(), locals_.rend(), syntax.name);
     if (local != locals_.rend()) {
       result.is_local = true;
+      result.has_locals = true;
       result.slot = static_cast<std::uint32_t>(locals_.rend() - local - 1);
     } else {
       const std::optional<Meaning> meaning = resolve_(syntax.name);
@@ -285,6 +291,7 @@ class Compiler {
       if (const Value* value = std::get_if<Value>(&*meaning))
         return literal(syntax, program_.arena_->keep(*value));
       result.slot = std::get<std::uint32_t>(*meaning);
+      result.has_slots = true;
       program_.slots_.push_back(result.slot);
     }
     program_.nodes_.push_back(result);
@@ -293,7 +300,6 @@ class Compiler {
 
   // The variable is visible in the element and the condition, not in the iterable.
   NodeId comprehension(const SyntaxNode& syntax) {
-    const std::size_t slots_before = program_.slots_.size();
     const NodeId iterable = node(syntax.children[1]);
     if (locals_.size() == kMaximumLocals) fail(syntax, "comprehensions are nested too deeply");
     locals_.push_back(syntax.name);
@@ -301,9 +307,24 @@ class Compiler {
     if (syntax.children.size() == 3) operands.push_back(node(syntax.children[2]));
     locals_.pop_back();
     const NodeId result = add(syntax, operands, {});
-    program_.nodes_[result].slot = static_cast<std::uint32_t>(locals_.size());
-    if (program_.slots_.size() == slots_before && locals_.empty() && !is_constant(result)) fold(result);
+    Program::Node& added = program_.nodes_[result];
+    added.slot = static_cast<std::uint32_t>(locals_.size());
+    if (locals_.empty()) added.has_locals = false;
+    if (!added.has_slots && !added.has_locals && !is_constant(result)) fold(result);
     return result;
+  }
+
+  static bool makes_list(const SyntaxNode& syntax) {
+    switch (syntax.operation) {
+      case Operation::list:
+      case Operation::tuple:
+      case Operation::comprehension:
+        return true;
+      case Operation::call:
+        return syntax.name == "list" || syntax.name == "tuple" || syntax.name == "range";
+      default:
+        return false;
+    }
   }
 
   Function function(const SyntaxNode& syntax) const {
@@ -348,6 +369,62 @@ std::vector<Program> Program::compile_conjuncts(const Expression& expression, co
   std::vector<Program> parts;
   split_conjuncts(expression.tree(), expression.tree().root, resolve, parts);
   return parts;
+}
+
+std::vector<NodeId> Program::computable_parts(const std::vector<bool>& known, bool slots_only) const {
+  std::vector<bool> is_known(nodes_.size());
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    const Node& node = nodes_[id];
+    const auto child_is_known = [&](NodeId child) { return is_known[child]; };
+    const auto children = std::span(children_).subspan(node.first, node.count);
+    const bool is_slot = node.operation == Operation::name && !node.is_local;
+    is_known[id] = is_slot ? known[node.slot] : std::all_of(children.begin(), children.end(), child_is_known);
+  }
+  std::vector<NodeId> parts;
+  std::vector<NodeId> open = {root_};
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    const Node& node = nodes_[id];
+    open.pop_back();
+    if (!node.has_slots) continue;
+    const bool is_slot = slot_of(id).has_value();
+    if (is_known[id] && (is_slot || (!slots_only && !node.has_locals && !node.makes_list))) {
+      parts.push_back(id);
+    } else {
+      open.insert(open.end(), children_.begin() + node.first, children_.begin() + node.first + node.count);
+    }
+  }
+  return parts;
+}
+
+std::optional<std::uint32_t> Program::slot_of(NodeId part) const {
+  const Node& node = nodes_[part];
+  if (node.operation != Operation::name || node.is_local) return std::nullopt;
+  return node.slot;
+}
+
+Program Program::specialised(NodeId part,
+                             const std::function<std::optional<std::uint32_t>(NodeId)>& leaf) const {
+  Program result = *this;
+  result.root_ = part;
+  result.slots_.clear();
+  std::vector<NodeId> open = {part};
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    open.pop_back();
+    Node& node = result.nodes_[id];
+    if (const std::optional<std::uint32_t> slot = leaf(id)) {
+      node.operation = Operation::name;
+      node.is_local = false;
+      node.slot = *slot;
+      result.slots_.push_back(*slot);
+    } else {
+      open.insert(open.end(), children_.begin() + node.first, children_.begin() + node.first + node.count);
+    }
+  }
+  std::sort(result.slots_.begin(), result.slots_.end());
+  result.slots_.erase(std::unique(result.slots_.begin(), result.slots_.end()), result.slots_.end());
+  return result;
 }
 
 Datum Program::evaluate(const Datum* slots, Arena& arena) const {

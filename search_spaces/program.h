@@ -38,6 +38,16 @@ class Program {
   /// The slots it reads, ascending.
   const std::vector<std::uint32_t>& slots() const { return slots_; }
 
+  /// The largest parts that can be computed from these slots alone (by number: is it known?) and give a
+  /// single value; with `slots_only`, the slots themselves. Parts that depend on no slot are left out.
+  std::vector<NodeId> computable_parts(const std::vector<bool>& known, bool slots_only) const;
+  /// The slot that a part is; none if it is a computation.
+  std::optional<std::uint32_t> slot_of(NodeId part) const;
+  /// The part as a program of its own, in which every smaller part that `leaf` gives a slot for reads that
+  /// slot.
+  Program specialised(NodeId part, const std::function<std::optional<std::uint32_t>(NodeId)>& leaf) const;
+  NodeId root() const { return root_; }
+
   /// `slots[i]` is the value of slot i; results live as long as `arena`, the program and the slots. Throws
   /// UserError that points into the expression.
   Datum evaluate(const Datum* slots, Arena& arena) const;
@@ -49,7 +59,10 @@ class Program {
 
   struct Node {
     Operation operation = Operation::literal;
-    bool is_local = false;      // name: a comprehension's variable, not a slot
+    bool is_local = false;    // name: a comprehension's variable, not a slot
+    bool has_slots = false;   // it or a part of it reads a slot
+    bool has_locals = false;  // it or a part of it reads a variable of a comprehension around it
+    bool makes_list = false;
     std::uint32_t first = 0;    // into children_
     std::uint32_t count = 0;    // of children
     std::uint32_t slot = 0;     // name: the slot; comprehension: its variable

@@ -173,14 +173,16 @@ class ConstraintCompiler {
   const Names& constants_;
 };
 
-DecisionDiagram solve(const std::vector<Knob>& knobs, const std::vector<Constraint>& constraints,
-                      const ConstraintCompiler& compiler) {
+DecisionDiagram build_diagram(const std::vector<Knob>& knobs, const std::vector<Constraint>& constraints,
+                              const ConstraintCompiler& compiler) {
   try {
-    return DecisionDiagram::build(knobs, compiler.compile(constraints, true));
-  } catch (const UserError&) {
-    // Split, `a != 0 and b % a == 0` may evaluate its second part where the first would have guarded it.
-    return DecisionDiagram::build(knobs, compiler.compile(constraints, false));
+    return DecisionDiagram(solve(knobs, compiler.compile(constraints, true), Memory::parts));
+  } catch (const OperationError&) {
+  } catch (const UserError& error) {
+    if (error.text().empty()) throw;
   }
+  // In parts, `a != 0 and b % a == 0` may be evaluated where its beginning would have guarded its end.
+  return DecisionDiagram(solve(knobs, compiler.compile(constraints, false), Memory::knobs));
 }
 
 std::vector<std::vector<std::uint32_t>> used_positions(const DecisionDiagram& diagram, std::size_t knobs) {
@@ -246,7 +248,7 @@ BoundSpace SearchSpace::bind(const Names& constants) const {
     at_place(fmt::format("{}: condition {}", source_, i + 1),
              [&] { compiler.check_names(constraints_[i].expression); });
   }
-  data->diagram = at_place(source_, [&] { return solve(data->knobs, constraints_, compiler); });
+  data->diagram = at_place(source_, [&] { return build_diagram(data->knobs, constraints_, compiler); });
   data->used = used_positions(data->diagram, data->knobs.size());
   return BoundSpace(std::move(data));
 }

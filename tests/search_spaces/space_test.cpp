@@ -163,7 +163,7 @@ TEST(SearchSpace, MistakesNameFileAndPlace) {
   EXPECT_THAT(message_of(ok, R"(["True or kk"])"), HasSubstr("unknown name `kk`"));
   EXPECT_THAT(message_of(ok, "[]", {{"a", std::int64_t{1}}}),
               HasSubstr("knob `a`: a dimension or device limit has the same name"));
-  EXPECT_THAT(message_of(ok, R"(["a // (b - 2) < 5"])"), HasSubstr("division by zero with a=1, b=2"));
+  EXPECT_THAT(message_of(ok, R"(["a // (b - 2) < 5"])"), HasSubstr("division by zero with b=2, a=1"));
   EXPECT_THAT(message_of(R"([{"Name":"a","Values":["x"],"Default":"y"}])", "[]"),
               HasSubstr("the default y is not among the values"));
   EXPECT_THROW(SearchSpace::load("/nonexistent/space.json"), UserError);
