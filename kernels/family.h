@@ -89,9 +89,10 @@ class KernelFamily {
   /// descriptor.
   virtual std::string source_hash() const = 0;
 
-  /// Requires a supported problem and a configuration of the space bound to it.
+  /// Requires a supported problem and a configuration of the space bound to it. Built-in families have no
+  /// source and leave this alone.
   virtual KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
-                                     const DeviceInfo& device) const = 0;
+                                     const DeviceInfo& device) const;
 
   virtual OutputTile tile(const Problem& problem, const Configuration& configuration) const;
 
@@ -111,6 +112,10 @@ BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const 
 const std::vector<const KernelFamily*>& families(Backend backend);
 /// Null if there is none of that name.
 const KernelFamily* find_family(Backend backend, std::string_view name);
+
+/// Adds a family to its backend for the rest of the program, before the reference; it must live as long. Not
+/// thread-safe: call before the backend is used.
+void register_family(const KernelFamily& family);
 
 /// #define lines that begin every generated source: KW_N KW_C KW_D KW_H KW_W KW_K KW_T KW_R KW_S
 /// KW_STRIDE_D/H/W KW_PAD_D/H/W KW_DILATION_D/H/W KW_GROUPS KW_BIAS (0/1) KW_OD KW_OH KW_OW KW_RANK

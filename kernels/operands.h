@@ -35,4 +35,7 @@ void fill_host(void* data, DType dtype, std::int64_t elements, const OperandFill
 /// Reads element `index` of a tensor as double.
 double load_element(const void* data, DType dtype, std::int64_t index);
 
+/// Writes element `index`, rounded to `dtype` (to nearest, ties to even).
+void store_element(void* data, DType dtype, std::int64_t index, double value);
+
 }  // namespace knobwise

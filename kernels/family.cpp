@@ -1,0 +1,70 @@
+#include "kernels/family.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+#include <stdexcept>
+
+#include "kernels/device.h"
+
+namespace knobwise {
+
+void* Buffers::resolve(BufferRef reference) const {
+  switch (reference.slot) {
+    case Slot::input:
+      return input;
+    case Slot::output:
+      return output;
+    case Slot::parameter:
+      return parameters.at(reference.index);
+    case Slot::packed:
+      return packed;
+    case Slot::workspace:
+      return workspace;
+  }
+  return nullptr;
+}
+
+std::vector<std::pair<std::string, Value>> KernelFamily::extra_constants(const Problem&,
+                                                                         const DeviceInfo&) const {
+  return {};
+}
+
+OutputTile KernelFamily::tile(const Problem&, const Configuration&) const {
+  return {};
+}
+
+KernelInstance KernelFamily::instantiate(const Problem&, const Configuration&, const DeviceInfo&) const {
+  throw std::logic_error(fmt::format("family {} has no source: create_builtin() serves it", name()));
+}
+
+std::unique_ptr<Executable> KernelFamily::create_builtin(const Problem&, const Configuration&,
+                                                         Device&) const {
+  return nullptr;
+}
+
+BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const DeviceInfo& device) {
+  // Parsing costs more than binding, and a space's text never changes.
+  static std::mutex mutex;
+  static std::map<std::string_view, SearchSpace> parsed;
+  const SearchSpace* space = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    const std::string_view json = family.space_json();
+    auto found = parsed.find(json);
+    if (found == parsed.end()) {
+      const std::string source =
+          fmt::format("{} {} search space", to_string(family.backend()), family.name());
+      found = parsed.emplace(json, SearchSpace::parse(json, source)).first;
+    }
+    space = &found->second;
+  }
+  Names names;
+  for (auto& [name, value] : problem_constants(problem)) names[name] = value;
+  for (auto& [name, value] : device.constants()) names[name] = value;
+  for (auto& [name, value] : family.extra_constants(problem, device)) names[name] = value;
+  return space->bind(names);
+}
+
+}  // namespace knobwise
