@@ -177,14 +177,14 @@ void Evaluator::fail_measure(TrialStatus status, const std::string& reason) {
   results_.push_back(std::move(result));
 }
 
-double Evaluator::run_limit_seconds() const {
+double Evaluator::trial_limit_seconds() const {
   // Runs of a trial: three verifications, warm-up, at least one sample. Until a best is known the limit
   // supposes no more than 1 GFLOP/s on a CPU and 100 GFLOP/s on a GPU.
   constexpr double kRuns = 8;
   const double slowest = options_.info.backend == Backend::cuda ? 1e11 : 1e9;
   double run_seconds = static_cast<double>(options_.problem.flops()) / slowest;
   if (best_us_ > 0) run_seconds = std::min(run_seconds, 50 * best_us_ * 1e-6);
-  return 30 + kRuns * run_seconds;
+  return options_.run_limit_seconds + kRuns * run_seconds;
 }
 
 Evaluator::Clock::time_point Evaluator::next_limit() const {
@@ -195,7 +195,7 @@ Evaluator::Clock::time_point Evaluator::next_limit() const {
   for (const CompileSlot& slot : slots_) {
     if (slot.request) next = std::min(next, after(slot.started, options_.compile_limit_seconds));
   }
-  if (measuring_) next = std::min(next, after(measure_started_, run_limit_seconds()));
+  if (measuring_) next = std::min(next, after(measure_started_, trial_limit_seconds()));
   return next;
 }
 
@@ -207,10 +207,10 @@ void Evaluator::check_limits() {
     fail_compile(slot, TrialStatus::compile_timeout,
                  fmt::format("the compiler was stopped after {:.0f} s", options_.compile_limit_seconds));
   }
-  if (measuring_ && Seconds(Clock::now() - measure_started_).count() >= run_limit_seconds()) {
+  if (measuring_ && Seconds(Clock::now() - measure_started_).count() >= trial_limit_seconds()) {
     busy_seconds_ += Seconds(Clock::now() - measure_started_).count();
     measure_worker_.reset();
-    fail_measure(TrialStatus::timeout, fmt::format("stopped after {:.0f} s", run_limit_seconds()));
+    fail_measure(TrialStatus::timeout, fmt::format("stopped after {:.0f} s", trial_limit_seconds()));
     start_measure_worker();
   }
 }

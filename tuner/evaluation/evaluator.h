@@ -24,6 +24,7 @@ struct EvaluatorOptions {
   std::uint64_t seed = 0;  ///< Of the verification's inputs.
   int jobs = 1;            ///< Compile workers.
   double compile_limit_seconds = 120;
+  double run_limit_seconds = 30;  ///< Besides what the runs of a trial should take.
   /// Compiling pauses while something is measured: for devices that share the processor with the compilers.
   bool exclusive_measuring = false;
   /// Set from a signal handler: makes wait() return early.
@@ -100,7 +101,7 @@ class Evaluator {
   void check_limits();
   void read_workers(Clock::time_point deadline);
   Clock::time_point next_limit() const;
-  double run_limit_seconds() const;
+  double trial_limit_seconds() const;
   bool may_compile() const;
   bool may_measure();
   nlohmann::json compile_request(const EvaluationRequest& request) const;

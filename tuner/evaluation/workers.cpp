@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "kernels/code_cache.h"
 #include "kernels/device.h"
 #include "kernels/family.h"
 #include "search_spaces/user_error.h"
@@ -26,14 +27,15 @@ const KernelFamily& family_of(Backend backend, const json& request) {
   return *family;
 }
 
-json compile_reply(const json& request) {
+json compile_reply(const CodeCache& cache, const json& request) {
   try {
     const DeviceInfo device = device_from_message(request.at("device"));
     const Problem problem = Problem::parse(request.at("problem").get<std::string>());
     const Configuration configuration =
         Configuration::from_json(request.at("configuration").get<std::string>());
     const KernelFamily& family = family_of(device.backend, request);
-    return {{"code", to_message(compile(family.instantiate(problem, configuration, device), device))}};
+    return {{"code",
+             to_message(cache.get_or_compile(family.instantiate(problem, configuration, device), device))}};
   } catch (const TrialError& error) {
     return {{"status", error.status()}, {"reason", error.what()}};
   } catch (const std::exception& error) {
@@ -79,9 +81,10 @@ json measure_reply(Measurement& measurement, Backend backend, const json& reques
 }  // namespace
 
 int run_compile_worker() {
+  const CodeCache cache;
   MessageReader reader(STDIN_FILENO);
   while (auto request = reader.wait()) {
-    json reply = compile_reply(*request);
+    json reply = compile_reply(cache, *request);
     reply["id"] = request->at("id");
     if (!send_message(STDIN_FILENO, reply)) break;
   }
