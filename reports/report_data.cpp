@@ -26,8 +26,9 @@ template <class Record, class Equal>
 std::int64_t intern(std::vector<Record>& rows, const Record& record, const Equal& equal) {
   const auto found =
       std::find_if(rows.begin(), rows.end(), [&](const Record& row) { return equal(row, record); });
+  const std::int64_t index = found - rows.begin();
   if (found == rows.end()) rows.push_back(record);
-  return found - rows.begin();
+  return index;
 }
 
 // From the ids of one database to indices of the report.

@@ -136,11 +136,13 @@ export function deviceRooflineFigure(device, summaries) {
     return {
       ...axes(colours, [low, high], rates),
       legend: {},
-      tooltip: { trigger: 'item', formatter: ({ data }) => data.summary ? tooltip(data.summary.group.problem.line, [
-        ['time', format.time(data.summary.time)], ['rate', format.rate(data.summary.throughput)], ['share of the limit', format.percent(data.summary.share)]]) : '' },
+      tooltip: { trigger: 'item', formatter: ({ data }) => {
+        const s = withBest[data.index];
+        return s ? tooltip(s.group.problem.line, [['time', format.time(s.time)], ['rate', format.rate(s.throughput)], ['share of the limit', format.percent(s.share)]]) : '';
+      } },
       series: [...roofs(colours, device, low / 1.2, high * 1.2), {
         name: 'best of each problem', type: 'scatter', symbolSize: 11, itemStyle: { color: colours.accent, borderColor: colours.text, borderWidth: 1 },
-        data: withBest.map((s) => ({ value: [intensity(s.group.problem), s.throughput], summary: s })),
+        data: withBest.map((s, index) => ({ value: [intensity(s.group.problem), s.throughput], index })),
       }],
     };
   };

@@ -42,7 +42,7 @@ export function samplesFigure(group, requirement) {
       return {
         grid: { left: 48, right: 24, top: 12, bottom: 48 },
         tooltip: { trigger: 'item', formatter: (item) => {
-          const finalist = item.data.finalist;
+          const finalist = list[item.data.index];
           return finalist ? tooltip(`#${list.indexOf(finalist) + 1} ${group.family(finalist.trial).name}`, [
             ['reported time', format.time(group.time(finalist.trial), 4)], ['samples', format.count(group.value('samples', finalist.trial))],
             ['knobs', format.shorten(configurationText(group, finalist.trial), 240)]]) : '';
@@ -51,9 +51,9 @@ export function samplesFigure(group, requirement) {
         yAxis: categoryAxis(colours, '', names),
         series: [
           { type: 'boxplot', layout: 'vertical', boxWidth: [10, 22], itemStyle: { color: 'transparent', borderColor: colours.accent, borderWidth: 1.5 },
-            data: [...list].reverse().map((finalist) => ({ value: fiveNumbers(finalist.us), finalist })) },
+            data: list.map((finalist, index) => ({ value: fiveNumbers(finalist.us), index })).reverse() },
           { type: 'scatter', symbolSize: 4, itemStyle: { color: colours.text, opacity: 0.35 },
-            data: list.flatMap((finalist, i) => thin(finalist.us, 100).items.map((us) => ({ value: [us, name(i)], finalist }))) },
+            data: list.flatMap((finalist, i) => thin(finalist.us, 100).items.map((us) => ({ value: [us, name(i)], index: i }))) },
         ],
       };
     },
