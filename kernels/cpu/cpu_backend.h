@@ -1,0 +1,31 @@
+// The CPU backend: kernels compiled by the host's compiler and run by a pool of threads.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/device.h"
+#include "kernels/device_info.h"
+#include "kernels/family.h"
+
+namespace knobwise {
+
+/// The families of this backend, the reference last. The objects live as long as the program; thread-safe.
+const std::vector<const KernelFamily*>& cpu_families();
+
+/// Compiles with the environment's KNOBWISE_CXX (a command, words separated by spaces), else `c++`, for the
+/// processor at hand. The image is a shared object.
+///
+/// Throws TrialError: compile_failed with the compiler's first error, compile_timeout after
+/// kCpuCompileSeconds. Leaves no file behind. Thread-safe.
+CompiledCode cpu_compile(const KernelInstance& instance, const DeviceInfo& target);
+inline constexpr int kCpuCompileSeconds = 60;
+
+/// Describes this machine: the processors this process may use (affinity and control group considered), their
+/// caches, vectors and compiler. Thread-safe.
+DeviceInfo cpu_device_info();
+
+/// The processor as a device. Its memory is the host's.
+std::unique_ptr<Device> open_cpu_device();
+
+}  // namespace knobwise

@@ -1,0 +1,91 @@
+// From a kernel's source to a shared object.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/host_compiler.h"
+
+namespace knobwise {
+namespace {
+
+constexpr std::string_view kSourceName = "kernel.cpp";
+
+/// Contraction to fused multiply-add is the point; nothing else of fast math: NaN and signed zeros keep their
+/// meaning. Comparisons need not trap, or they would not vectorise.
+std::vector<std::string> options(const DeviceInfo& target) {
+  std::vector<std::string> words{"-std=c++20",
+                                 "-O3",
+                                 "-march=native",
+                                 "-ffp-contract=fast",
+                                 "-fno-math-errno",
+                                 "-fno-trapping-math",
+                                 "-fPIC",
+                                 "-shared",
+                                 "-fno-exceptions",
+                                 "-fno-rtti",
+                                 "-w"};
+  if (target.vector_bytes == 64) words.push_back("-mprefer-vector-width=512");
+  return words;
+}
+
+/// The line that says what is wrong, without the path of a file that is gone by then.
+std::string first_error(const std::string& output, const std::string& directory) {
+  std::istringstream lines(output);
+  std::string first;
+  for (std::string line; std::getline(lines, line);) {
+    if (const std::size_t at = line.find(directory + "/"); at != std::string::npos)
+      line.erase(at, directory.size() + 1);
+    if (line.find("error:") != std::string::npos) return line;
+    if (first.empty()) first = line;
+  }
+  return first;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void check(const CommandResult& result, const std::string& compiler, const std::string& directory) {
+  if (!result.start_error.empty())
+    throw TrialError("compile_failed",
+                     fmt::format("cannot run the compiler `{}` ({}): install a C++ compiler or set "
+                                 "KNOBWISE_CXX",
+                                 compiler, result.start_error));
+  if (result.timed_out)
+    throw TrialError("compile_timeout",
+                     fmt::format("`{}` took more than {} s", compiler, kCpuCompileSeconds));
+  if (result.exit_status == 0) return;
+  const std::string line = first_error(result.output, directory);
+  throw TrialError("compile_failed",
+                   line.empty() ? fmt::format("`{}` failed without a word", compiler) : line);
+}
+
+}  // namespace
+
+CompiledCode cpu_compile(const KernelInstance& instance, const DeviceInfo& target) {
+  const auto begin = std::chrono::steady_clock::now();
+  const TemporaryDirectory directory;
+  const std::string source = fmt::format("{}/{}", directory.path(), kSourceName);
+  const std::string object = directory.path() + "/kernel.so";
+  if (!(std::ofstream(source, std::ios::binary) << instance.source << std::flush))
+    throw TrialError("compile_failed", fmt::format("{} cannot be written: the disk is full?", source));
+  std::vector<std::string> command = host_compiler_command();
+  const std::string compiler = command.front();
+  for (std::string& word : options(target)) command.push_back(std::move(word));
+  command.insert(command.end(), {source, "-o", object});
+  check(run_command(command, directory.path(), std::chrono::seconds(kCpuCompileSeconds)), compiler,
+        directory.path());
+  CompiledCode code;
+  code.image = read_file(object);
+  if (code.image.empty()) throw TrialError("compile_failed", fmt::format("`{}` wrote no code", compiler));
+  code.resources.binary_bytes = static_cast<std::int64_t>(code.image.size());
+  code.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return code;
+}
+
+}  // namespace knobwise

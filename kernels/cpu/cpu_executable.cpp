@@ -1,0 +1,113 @@
+#include "kernels/cpu/cpu_executable.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "kernels/cpu/thread_pool.h"
+
+namespace knobwise {
+namespace {
+
+/// An anonymous file that holds the image and has a path while it is open.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const std::string& image) : descriptor_(memfd_create("knobwise-kernel", MFD_CLOEXEC)) {
+    if (descriptor_ < 0)
+      throw TrialError("launch_failed", fmt::format("memfd_create: {}", std::strerror(errno)));
+    for (std::size_t written = 0; written < image.size();) {
+      const ssize_t count = write(descriptor_, image.data() + written, image.size() - written);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) {
+        close(descriptor_);
+        throw TrialError("launch_failed", fmt::format("the code cannot be stored: {}", std::strerror(errno)));
+      }
+      written += static_cast<std::size_t>(count);
+    }
+  }
+  ~MemoryFile() { close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
+struct BoundLaunch {
+  CpuModule::Function function;
+  long long tasks;
+  int threads;
+  std::vector<BufferRef> arguments;
+};
+
+class CpuExecutable : public Executable {
+ public:
+  CpuExecutable(const KernelInstance& instance, const CompiledCode& code)
+      : module_(code.image),
+        resources_(code.resources),
+        packed_bytes_(instance.packed_bytes),
+        workspace_bytes_(instance.workspace_bytes),
+        prepare_(bind(instance.prepare)),
+        run_(bind(instance.run)) {}
+
+  std::size_t packed_bytes() const override { return packed_bytes_; }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  void prepare(const Buffers& buffers, Stream) override { launch_all(prepare_, buffers); }
+  void run(const Buffers& buffers, Stream) override { launch_all(run_, buffers); }
+  Resources resources() const override { return resources_; }
+
+ private:
+  std::vector<BoundLaunch> bind(const std::vector<KernelLaunch>& launches) const {
+    std::vector<BoundLaunch> bound;
+    for (const KernelLaunch& launch : launches)
+      bound.push_back({module_.function(launch.function), static_cast<long long>(launch.grid[0]),
+                       static_cast<int>(launch.block[0]), launch.arguments});
+    return bound;
+  }
+
+  static void launch_all(const std::vector<BoundLaunch>& launches, const Buffers& buffers) {
+    constexpr std::size_t kMostArguments = 16;
+    for (const BoundLaunch& launch : launches) {
+      void* arguments[kMostArguments] = {};
+      for (std::size_t i = 0; i < launch.arguments.size(); ++i)
+        arguments[i] = buffers.resolve(launch.arguments[i]);
+      ThreadPool::instance().run(launch.function, arguments, launch.tasks, launch.threads);
+    }
+  }
+
+  CpuModule module_;
+  Resources resources_;
+  std::size_t packed_bytes_, workspace_bytes_;
+  std::vector<BoundLaunch> prepare_, run_;
+};
+
+}  // namespace
+
+CpuModule::CpuModule(const std::string& image) {
+  const MemoryFile file(image);
+  handle_ = dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle_ == nullptr)
+    throw TrialError("launch_failed", fmt::format("the code cannot be loaded: {}", dlerror()));
+}
+
+CpuModule::~CpuModule() {
+  dlclose(handle_);
+}
+
+CpuModule::Function CpuModule::function(const std::string& name) const {
+  void* symbol = dlsym(handle_, name.c_str());
+  if (symbol == nullptr)
+    throw TrialError("launch_failed", fmt::format("the code has no function `{}`", name));
+  return reinterpret_cast<Function>(symbol);
+}
+
+std::unique_ptr<Executable> load_cpu_executable(const KernelInstance& instance, const CompiledCode& code) {
+  return std::make_unique<CpuExecutable>(instance, code);
+}
+
+}  // namespace knobwise

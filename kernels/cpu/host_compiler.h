@@ -1,0 +1,44 @@
+// Runs the host's C++ compiler.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace knobwise {
+
+/// What a finished or stopped command left.
+struct CommandResult {
+  int exit_status = -1;  ///< -1: not started, stopped by a signal, or out of time.
+  bool timed_out = false;
+  std::string start_error;  ///< Why it could not be started; empty if it was.
+  std::string output;       ///< Its standard output and error together.
+};
+
+/// Runs `command` (found along PATH, no shell) in a process group of its own, with TMPDIR set to
+/// `temporary_directory` if that is not empty, and waits for it. Past `limit` the whole group is killed.
+/// Thread-safe.
+CommandResult run_command(const std::vector<std::string>& command, const std::string& temporary_directory,
+                          std::chrono::milliseconds limit);
+
+/// The words of the environment's KNOBWISE_CXX, else `c++`.
+std::vector<std::string> host_compiler_command();
+
+/// The first line of `c++ --version`; empty if there is no compiler. Asked once per command.
+std::string host_compiler_version();
+
+/// A directory that goes away with all it holds. Throws UserError if none can be made.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace knobwise

@@ -1,0 +1,91 @@
+#include "kernels/cpu/thread_pool.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+namespace knobwise {
+namespace {
+
+void pin(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  sched_setaffinity(0, sizeof set, &set);  // a processor gone offline meanwhile: the thread runs where it may
+}
+
+}  // namespace
+
+std::vector<int> allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  if (cpus.empty()) cpus.push_back(0);
+  return cpus;
+}
+
+ThreadPool& ThreadPool::instance() {
+  static ThreadPool pool;
+  return pool;
+}
+
+ThreadPool::ThreadPool() {
+  for (const int cpu : allowed_cpus()) {
+    workers_.push_back(std::make_unique<Worker>());
+    Worker& worker = *workers_.back();
+    worker.cpu = cpu;
+    worker.thread = std::thread([this, &worker] { serve(worker); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stopping_ = true;
+  for (const auto& worker : workers_) {
+    worker->wanted.fetch_add(1);
+    worker->wanted.notify_one();
+  }
+  for (const auto& worker : workers_) worker->thread.join();
+}
+
+void ThreadPool::serve(Worker& worker) {
+  pin(worker.cpu);
+  for (std::uint32_t served = 0;; ++served) {
+    worker.wanted.wait(served);
+    if (stopping_) return;
+    take_tasks();
+    if (launch_.running.fetch_sub(1) == 1) launch_.running.notify_one();
+  }
+}
+
+void ThreadPool::take_tasks() {
+  for (long long task; (task = launch_.next.fetch_add(1, std::memory_order_relaxed)) < launch_.tasks;)
+    launch_.function(launch_.arguments, task);
+}
+
+void ThreadPool::run(void (*function)(void* const*, long long), void* const* arguments, long long tasks,
+                     int threads) {
+  const std::lock_guard lock(mutex_);
+  const int helpers =
+      static_cast<int>(std::min<long long>({threads, static_cast<long long>(workers_.size()), tasks})) - 1;
+  launch_.function = function;
+  launch_.arguments = arguments;
+  launch_.tasks = tasks;
+  launch_.next = 0;
+  launch_.running = std::max(helpers, 0);
+  const int here = sched_getcpu();  // the caller computes there: the worker of that processor sleeps on
+  int asleep = helpers;
+  for (const auto& worker : workers_) {
+    if (asleep <= 0) break;
+    if (worker->cpu == here) continue;
+    worker->wanted.fetch_add(1);
+    worker->wanted.notify_one();
+    --asleep;
+  }
+  take_tasks();
+  for (int running; (running = launch_.running.load()) > 0;) launch_.running.wait(running);
+}
+
+}  // namespace knobwise
