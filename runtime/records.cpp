@@ -44,8 +44,7 @@ EnvironmentRecord environment_record(const DeviceInfo& device) {
   }
   record.knobwise_version = KNOBWISE_VERSION;
   utsname system{};
-  if (uname(&system) == 0)
-    record.os = std::string(system.sysname) + " " + system.machine;
+  if (uname(&system) == 0) record.os = std::string(system.sysname) + " " + system.machine;
   return record;
 }
 

@@ -165,6 +165,8 @@ EvaluatorOptions Session::evaluator_options() const {
   evaluator.problem = problem_;
   evaluator.seed = options_.seed;
   evaluator.jobs = options_.jobs;
+  evaluator.compile_limit_seconds = options_.compile_limit_seconds;
+  evaluator.run_limit_seconds = options_.run_limit_seconds;
   evaluator.exclusive_measuring = options_.info.backend == Backend::cpu;
   evaluator.interrupted = options_.interrupted;
   return evaluator;
@@ -305,9 +307,8 @@ void Session::record_baselines() {
 }
 
 void Session::find_best() {
-  const BestAnswer answer =
-      store_.best(problem_id_, device_, limits_, current_families(options_.info.backend));
-  result_.best = answer.trial;
+  const CurrentVersions current(current_families(options_.info.backend), environment_record(options_.info));
+  result_.best = store_.best(problem_id_, device_, limits_, current).trial;
   if (result_.best) result_.best_family = store_.family(result_.best->family).name;
 }
 

@@ -28,6 +28,8 @@ struct SessionOptions {
   std::vector<std::string>
       families;  ///< Only these; empty: all but the reference, which serves if nothing else does.
   int jobs = 1;
+  double compile_limit_seconds = 120;  ///< A compilation is stopped after this.
+  double run_limit_seconds = 30;       ///< A trial is stopped when it exceeds its expected runs by this.
   std::string command_line;
   const volatile std::sig_atomic_t* interrupted = nullptr;
 };

@@ -125,7 +125,7 @@ ResourceRecord resource_record(const Resources& resources) {
 TimingRecord timing_record(const Timing& timing, Backend backend) {
   TimingRecord record;
   record.time_us = timing.summary_us;
-  record.kind = backend == Backend::cuda ? TimeKind::median : TimeKind::minimum;
+  record.kind = backend == Backend::cuda ? TimeKind::median : TimeKind::lower_quartile;
   record.min_us = timing.min_us;
   record.mean_us = timing.mean_us;
   record.samples = timing.samples_us;

@@ -1,0 +1,75 @@
+// The part of a dispatcher that its plans keep alive: device, databases, code and choices.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "db/store.h"
+#include "include/knobwise/dispatcher.h"
+#include "kernels/code_cache.h"
+#include "kernels/device.h"
+#include "runtime/choice_table.h"
+
+namespace knobwise::runtime_detail {
+
+/// Decides which kernel serves a problem. Thread-safe: a miss is decided under one lock, a hit takes none.
+class Core {
+ public:
+  explicit Core(DispatcherOptions options);
+
+  /// The choice for a key; decided now if it is asked for the first time. Throws UserError if no allowed step
+  /// answers.
+  const Choice* choose(const PlanKey& key);
+  const Choice* find(const Problem& problem, const Requirement& requirement) const;
+
+  void refresh();
+  std::vector<std::string> notes() const;
+  const DeviceInfo& info() const { return device_->info(); }
+
+  /// Device calls that are not runs happen under this lock.
+  std::mutex& device_mutex() { return device_mutex_; }
+  Device& device() { return *device_; }
+
+ private:
+  struct Layer {
+    std::filesystem::path path;
+    Store store;
+  };
+  // A configuration to try, and what is known of it.
+  struct Proposal {
+    const KernelFamily* family = nullptr;
+    PlanDescription description;
+    bool verified = false;  // by the tuner, for this problem
+  };
+
+  void open_layers();
+  std::unique_ptr<Choice> decide(const PlanKey& key);
+  std::vector<Proposal> proposals(const PlanKey& key, Provenance step, std::vector<std::string>& notes);
+  std::vector<Proposal> exact(const PlanKey& key, std::vector<std::string>& notes);
+  std::vector<Proposal> nearest(const PlanKey& key);
+  std::vector<Proposal> defaults(const PlanKey& key, Provenance step);
+  std::optional<Proposal> best_of(Layer& layer, const std::string& line, const PlanKey& key,
+                                  DeviceMatch worst, std::vector<std::string>* notes);
+  std::unique_ptr<Choice> realise(const PlanKey& key, Proposal proposal, std::vector<std::string>& notes);
+  ErrorMetrics verify(const Problem& problem, const KernelFamily& family, const Configuration& configuration,
+                      Executable& executable, Distribution distribution);
+
+  DispatcherOptions options_;
+  std::unique_ptr<Device> device_;
+  CodeCache code_cache_;
+  std::mutex device_mutex_;
+  mutable std::mutex mutex_;  // layers, notes, and deciding
+  std::vector<Layer> layers_;
+  std::vector<std::string> notes_;
+  ChoiceTable choices_;
+};
+
+/// The requirement's accuracy, or what the problem's type can hold.
+AccuracyRequirement effective_accuracy(const Problem& problem, const Requirement& requirement);
+
+}  // namespace knobwise::runtime_detail

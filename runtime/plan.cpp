@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <mutex>
+
+#include "include/knobwise/dispatcher.h"
+#include "runtime/core.h"
+
+namespace knobwise {
+namespace {
+
+void check_pointer(const void* data, std::string_view name) {
+  if (!data) throw UserError(fmt::format("{}: a null pointer", name));
+  if (reinterpret_cast<std::uintptr_t>(data) % kBufferAlignment != 0) {
+    throw UserError(fmt::format("{}: not aligned to {} bytes", name, kBufferAlignment));
+  }
+}
+
+void check_buffer(const void* data, std::size_t bytes, std::size_t wanted, std::string_view name) {
+  check_pointer(data, name);
+  if (bytes < wanted) throw UserError(fmt::format("{}: {} bytes given, {} needed", name, bytes, wanted));
+}
+
+bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  const auto begin_a = reinterpret_cast<std::uintptr_t>(a), begin_b = reinterpret_cast<std::uintptr_t>(b);
+  return begin_a < begin_b + b_bytes && begin_b < begin_a + a_bytes;
+}
+
+}  // namespace
+
+struct Plan::Owned {
+  Buffers buffers;  // parameters, packed, workspace
+  std::unique_ptr<DeviceBuffer> packed, workspace;
+  std::mutex workspace_mutex;
+};
+
+Plan::Plan(std::shared_ptr<runtime_detail::Core> core, const runtime_detail::Choice* choice) noexcept
+    : core_(std::move(core)), choice_(choice) {}
+Plan::Plan(Plan&&) noexcept = default;
+Plan& Plan::operator=(Plan&&) noexcept = default;
+Plan::~Plan() = default;
+
+const PlanDescription& Plan::description() const {
+  return choice_->description;
+}
+const Problem& Plan::problem() const {
+  return choice_->key.problem();
+}
+std::size_t Plan::input_bytes() const {
+  return choice_->input_bytes;
+}
+std::size_t Plan::output_bytes() const {
+  return choice_->output_bytes;
+}
+std::size_t Plan::workspace_bytes() const {
+  return choice_->description.workspace_bytes;
+}
+
+void Plan::prepare(std::span<const ConstBuffer> parameters, void* stream) {
+  const std::vector<ParameterSpec> specs = problem().parameters();
+  if (parameters.size() != specs.size()) {
+    throw UserError(
+        fmt::format("prepare: {} parameters given, the problem has {}", parameters.size(), specs.size()));
+  }
+  auto owned = std::make_unique<Owned>();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const std::size_t wanted = static_cast<std::size_t>(specs[i].elements()) * size_of(problem().dtype);
+    check_buffer(parameters[i].data, parameters[i].bytes, wanted, specs[i].name);
+    // Kernels only read parameters; the launch contract has one pointer type.
+    owned->buffers.parameters.push_back(const_cast<void*>(parameters[i].data));
+  }
+  const std::lock_guard lock(core_->device_mutex());
+  Device& device = core_->device();
+  const PlanDescription& description = choice_->description;
+  if (description.packed_bytes > 0) {
+    owned->packed = device.allocate(description.packed_bytes, "packed weights");
+    owned->buffers.packed = owned->packed->data();
+  }
+  if (description.workspace_bytes > 0) {
+    owned->workspace = device.allocate(description.workspace_bytes, "workspace");
+    owned->buffers.workspace = owned->workspace->data();
+  }
+  choice_->executable->prepare(owned->buffers, stream);
+  owned_ = std::move(owned);
+  prepared_ = true;
+}
+
+void Plan::run(ConstBuffer input, MutableBuffer output, void* stream) {
+  if (!prepared_) throw UserError("run: call prepare() with the parameters first");
+  if (!owned_->workspace) return launch(input, output, nullptr, stream);
+  const std::lock_guard lock(owned_->workspace_mutex);
+  launch(input, output, owned_->workspace->data(), stream);
+}
+
+void Plan::run(ConstBuffer input, MutableBuffer output, MutableBuffer workspace, void* stream) {
+  if (!prepared_) throw UserError("run: call prepare() with the parameters first");
+  if (workspace_bytes() > 0) check_buffer(workspace.data, workspace.bytes, workspace_bytes(), "workspace");
+  launch(input, output, workspace.data, stream);
+}
+
+void Plan::launch(ConstBuffer input, MutableBuffer output, void* workspace, void* stream) {
+  check_buffer(input.data, input.bytes, input_bytes(), "input");
+  check_buffer(output.data, output.bytes, output_bytes(), "output");
+  if (overlap(input.data, input_bytes(), output.data, output_bytes()))
+    throw UserError("run: input and output overlap");
+  Executable& executable = *choice_->executable;
+  // A copy of a few pointers for this call: runs with different outputs may be under way at once.
+  thread_local Buffers buffers;
+  buffers.parameters.assign(owned_->buffers.parameters.begin(), owned_->buffers.parameters.end());
+  buffers.packed = owned_->buffers.packed;
+  buffers.input = const_cast<void*>(input.data);
+  buffers.output = output.data;
+  buffers.workspace = workspace;
+  executable.run(buffers, stream);
+}
+
+}  // namespace knobwise
