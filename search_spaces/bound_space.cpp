@@ -90,6 +90,20 @@ class BoxSearch {
   const Positions& high_;
 };
 
+std::optional<std::string> violation_of(const Constraint& constraint, const Names& names) {
+  try {
+    if (constraint.expression.holds(names)) return std::nullopt;
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  std::string values;
+  for (const std::string& name : constraint.expression.names()) {
+    values += fmt::format("{}{}={}", values.empty() ? "" : ", ", name, to_string(names.at(name)));
+  }
+  return fmt::format("violates `{}`{}{}: {}", constraint.expression.text(),
+                     constraint.reason.empty() ? "" : ", ", constraint.reason, values);
+}
+
 // std::uniform_int_distribution gives different numbers with different standard libraries.
 std::uint64_t uniform_below(std::uint64_t bound, std::mt19937_64& random) {
   const std::uint64_t uneven = (0 - bound) % bound;
@@ -185,13 +199,7 @@ std::optional<std::string> BoundSpace::violation(const Configuration& configurat
     if (!seen.insert(name).second) return fmt::format("knob `{}` is given twice", name);
   }
   for (const Constraint& constraint : data_->constraints) {
-    if (constraint.expression.holds(names)) continue;
-    std::string values;
-    for (const std::string& name : constraint.expression.names()) {
-      values += fmt::format("{}{}={}", values.empty() ? "" : ", ", name, to_string(names.at(name)));
-    }
-    return fmt::format("violates `{}`{}{}: {}", constraint.expression.text(),
-                       constraint.reason.empty() ? "" : ", ", constraint.reason, values);
+    if (std::optional<std::string> text = violation_of(constraint, names)) return text;
   }
   return std::nullopt;
 }
@@ -267,10 +275,8 @@ std::uint64_t BoundSpace::default_index() const {
 
 void BoundSpace::require_configurations() const {
   if (!empty()) return;
-  throw UserError(
-      fmt::format("space `{}` has no valid configuration for this problem and device: its constraints "
-                  "exclude every combination",
-                  name()));
+  throw UserError(fmt::format("space `{}` has no valid configuration for this problem and device: {}", name(),
+                              data_->why_empty));
 }
 
 }  // namespace knobwise

@@ -17,6 +17,8 @@ struct BoundSpace::Data {
   Names constants;
   Positions defaults;
   DecisionDiagram diagram;
+  /// If there are no valid configurations: the constraint that excludes the last of them.
+  std::string why_empty;
   /// For each knob the positions that occur in some valid configuration, ascending.
   std::vector<std::vector<std::uint32_t>> used;
 };

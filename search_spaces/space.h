@@ -59,10 +59,12 @@ class SearchSpace {
   /// constraints use as names. Unused constants are ignored.
   ///
   /// Each constraint is checked as soon as its knobs are chosen, so the cost follows the partial
-  /// configurations that survive, never the product of the knobs. A constraint is evaluated only where those
-  /// checked before it hold. The result may be empty(). Throws UserError for a name that is neither knob nor
-  /// constant, a knob named like a constant, a list without values, an expression that cannot be evaluated
-  /// (division by zero), more than 2^64-1 valid configurations.
+  /// configurations that survive, never the product of the knobs. A configuration that one constraint
+  /// excludes is excluded even if another cannot be evaluated for it, so that `b % a == 0` may rely on `a !=
+  /// 0`; operands of `and` and links of chained comparisons count as constraints of their own here. The
+  /// result may be empty(). Throws UserError for a name that is neither knob nor constant, a knob named like
+  /// a constant, a list without values, an expression that cannot be evaluated (division by zero), more than
+  /// 2^64-1 valid configurations.
   BoundSpace bind(const Names& constants = {}) const;
 
  private:

@@ -81,6 +81,31 @@ TEST(BoundSpace, NothingValid) {
   }
 }
 
+TEST(BoundSpace, NothingValidNamesTheConstraintThatExcludesTheLast) {
+  const BoundSpace space = SearchSpace("tiny", {knob("a", "[1, 2]"), knob("b", "[1, 2]")},
+                                       {{Expression::parse("a > 1"), ""},
+                                        {Expression::parse("a * b >= 16"), "fill a warp"},
+                                        {Expression::parse("b > 0"), ""}})
+                               .bind();
+  try {
+    space.default_index();
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "space `tiny` has no valid configuration for this problem and device: condition 2 `a * b >= "
+                 "16`, fill a "
+                 "warp excludes all that the conditions before it leave");
+  }
+}
+
+TEST(BoundSpace, NothingValidIsExplainedEvenIfTheFirstConstraintsLeaveTooMany) {
+  std::vector<KnobDeclaration> knobs;
+  for (int i = 0; i < 16; ++i) knobs.push_back(knob(fmt::format("k{}", i), "range(16)"));
+  const BoundSpace space = space_of(knobs, {"k0 >= 0", "k1 + k2 > 100"});
+  EXPECT_TRUE(space.empty());
+  EXPECT_THROW(space.default_index(), UserError);
+}
+
 TEST(BoundSpace, ForeignConfigurationsAreNotContained) {
   const BoundSpace space = space_of({knob("a", "[1, 2]"), knob("b", "['x']")});
   const auto contains = [&](const char* text) { return space.contains(Configuration::from_json(text)); };

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "search_spaces/space.h"
+#include "search_spaces/user_error.h"
+#include "tests/search_spaces/random_expressions.h"
 
 namespace knobwise {
 namespace {
@@ -203,6 +205,80 @@ TEST_P(SpaceProperty, NearestIsNearest) {
     for (const Positions& positions : valid) least = std::min(least, distance(positions));
     EXPECT_EQ(distance(space.positions(space.nearest(wanted))), least);
   }
+}
+
+// Constraints of any form, among them such as cannot be evaluated for some configurations.
+enum class Verdict { valid, invalid, error };
+
+Verdict verdict(const std::vector<Constraint>& constraints, const Names& names) {
+  Verdict result = Verdict::valid;
+  for (const Constraint& constraint : constraints) {
+    try {
+      if (!constraint.expression.holds(names)) return Verdict::invalid;
+    } catch (const UserError&) {
+      result = Verdict::error;
+    }
+  }
+  return result;
+}
+
+bool any_fails(const std::vector<Constraint>& constraints, const Names& names) {
+  return std::any_of(constraints.begin(), constraints.end(), [&](const Constraint& constraint) {
+    return verdict({constraint}, names) == Verdict::error;
+  });
+}
+
+TEST_P(SpaceProperty, ConstraintsOfAnyFormAreSolvedOrRefused) {
+  const std::vector<std::pair<std::string, std::string>> declarations = {{"a", "[0, 1, 6]"},
+                                                                         {"b", "[-4, 2, 3]"},
+                                                                         {"r", "[1.5, 0.5]"},
+                                                                         {"flag", "[False, True]"},
+                                                                         {"s", "['tf32', 'fp32']"}};
+  std::vector<KnobDeclaration> knobs;
+  for (const auto& [name, values] : declarations) {
+    knobs.push_back({name, KnobDeclaration::Type::any, {Expression::parse(values)}, {}});
+  }
+  const Names constants = {{"i", std::int64_t{9}}};
+  const BoundSpace all = SearchSpace("all", knobs, {}).bind();
+  RandomExpressions generator(static_cast<std::uint64_t>(100 + GetParam()));
+  int solved = 0;
+  int refused = 0;
+  for (int round = 0; round < 150; ++round) {
+    std::vector<Constraint> constraints;
+    std::string texts;
+    while (constraints.size() < static_cast<std::size_t>(1 + round % 3)) {
+      try {
+        constraints.push_back({Expression::parse(generator.truth(1 + round % 4)), ""});
+        texts += constraints.back().expression.text() + "\n";
+      } catch (const UserError&) {
+        continue;  // a parenthesis too few
+      }
+    }
+    SCOPED_TRACE(texts);
+    std::set<Positions> valid;
+    bool may_refuse = false;
+    for (std::uint64_t index = 0; index < all.size(); ++index) {
+      Names names = constants;
+      const Configuration configuration = all.configuration(index);
+      for (const auto& [name, value] : configuration.knobs()) names[name] = value;
+      const Verdict answer = verdict(constraints, names);
+      if (answer == Verdict::valid) valid.insert(all.positions(index));
+      may_refuse = may_refuse || any_fails(constraints, names);
+    }
+    try {
+      const BoundSpace space = SearchSpace("random", knobs, constraints).bind(constants);
+      std::set<Positions> found;
+      for (std::uint64_t index = 0; index < space.size(); ++index) found.insert(space.positions(index));
+      EXPECT_EQ(found, valid);
+      EXPECT_EQ(space.size(), valid.size());
+      ++solved;
+    } catch (const UserError& error) {
+      EXPECT_TRUE(may_refuse) << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(solved, 60);
+  EXPECT_GT(refused, 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SpaceProperty, testing::Range(0, 8));
