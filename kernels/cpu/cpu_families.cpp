@@ -1,17 +1,11 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/direct_conv_family.h"
 #include "kernels/cpu_reference.h"
-#include "kernels/vendor/onednn.h"
 
 namespace knobwise {
 
 const std::vector<const KernelFamily*>& cpu_families() {
-  static const std::vector<const KernelFamily*> families = [] {
-    std::vector<const KernelFamily*> list{&cpu_direct_conv_family()};
-    list.push_back(&onednn_family());
-    list.push_back(&cpu_reference_family());
-    return list;
-  }();
+  static const std::vector<const KernelFamily*> families{&cpu_direct_conv_family(), &cpu_reference_family()};
   return families;
 }
 
