@@ -1,0 +1,173 @@
+#include "kernels/vendor/plain_epilogue.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "kernels/elementwise.h"
+
+// One version of a loop for each class of processors; the program itself is built for the oldest.
+#define KW_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#undef KW_CLONES
+#define KW_CLONES
+#endif
+
+namespace knobwise {
+namespace {
+
+void parallel_for(std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body) {
+  const std::int64_t threads =
+      std::min<std::int64_t>(count, std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::thread> helpers;
+  const auto range = [&](std::int64_t t) { body(count * t / threads, count * (t + 1) / threads); };
+  for (std::int64_t t = 1; t < threads; ++t) helpers.emplace_back(range, t);
+  range(0);
+  for (std::thread& helper : helpers) helper.join();
+}
+
+// Lines of `inner` elements, `count` of them `inner` apart, into one line. NaN wins, as in frameworks.
+KW_CLONES void reduce_lines(EpilogueOp op, const float* from, std::int64_t count, std::int64_t inner,
+                            float* to) {
+  std::memcpy(to, from, static_cast<std::size_t>(inner) * sizeof(float));
+  for (std::int64_t i = 1; i < count; ++i) {
+    const float* line = from + i * inner;
+    if (op == EpilogueOp::min) {
+      for (std::int64_t x = 0; x < inner; ++x) to[x] = (to[x] < line[x]) | (to[x] != to[x]) ? to[x] : line[x];
+    } else if (op == EpilogueOp::max) {
+      for (std::int64_t x = 0; x < inner; ++x) to[x] = (to[x] > line[x]) | (to[x] != to[x]) ? to[x] : line[x];
+    } else {
+      for (std::int64_t x = 0; x < inner; ++x) to[x] += line[x];
+    }
+  }
+  if (op != EpilogueOp::mean) return;
+  for (std::int64_t x = 0; x < inner; ++x) to[x] /= static_cast<float>(count);
+}
+
+KW_CLONES double sum(const float* x, std::int64_t count) {
+  double lanes[16] = {};
+  std::int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    for (int lane = 0; lane < 16; ++lane) lanes[lane] += x[i + lane];
+  }
+  double total = 0;
+  for (double lane : lanes) total += lane;
+  for (; i < count; ++i) total += x[i];
+  return total;
+}
+
+KW_CLONES double squared_distance(const float* x, std::int64_t count, float mean) {
+  double lanes[16] = {};
+  std::int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    for (int lane = 0; lane < 16; ++lane) lanes[lane] += (x[i + lane] - mean) * (x[i + lane] - mean);
+  }
+  double total = 0;
+  for (double lane : lanes) total += lane;
+  for (; i < count; ++i) total += (x[i] - mean) * (x[i] - mean);
+  return total;
+}
+
+KW_CLONES void scale_and_shift(float* x, std::int64_t count, float scale, float shift) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] = x[i] * scale + shift;
+}
+
+void normalise(const Problem& problem, std::size_t step, const Buffers& buffers, const Extents& e,
+               float* values) {
+  const EpilogueStep& s = problem.epilogue[step];
+  const std::int64_t groups = s.op == EpilogueOp::group_norm ? s.groups : e.c;
+  const std::int64_t plane = e.d * e.h * e.w, channels = e.c / groups;
+  const float* scale = nullptr;
+  const float* shift = nullptr;
+  if (s.affine) {
+    const std::vector<ParameterSpec> specs = problem.parameters();
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].name == "scale" + std::to_string(step))
+        scale = static_cast<const float*>(buffers.parameters[i]);
+      if (specs[i].name == "shift" + std::to_string(step))
+        shift = static_cast<const float*>(buffers.parameters[i]);
+    }
+  }
+  parallel_for(e.n * groups, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t g = begin; g < end; ++g) {
+      float* x = values + g * channels * plane;
+      const double count = static_cast<double>(channels * plane);
+      const double mean = sum(x, channels * plane) / count;
+      const double variance = squared_distance(x, channels * plane, static_cast<float>(mean)) / count;
+      const double factor = 1 / std::sqrt(variance + s.numbers[0]);
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const std::int64_t channel = g % groups * channels + c;
+        const double gain = factor * (scale ? scale[channel] : 1.0f);
+        scale_and_shift(x + c * plane, plane, static_cast<float>(gain),
+                        static_cast<float>((shift ? shift[channel] : 0.0f) - mean * gain));
+      }
+    }
+  });
+}
+
+void softmax(const Extents& e, float* values) {
+  const std::int64_t plane = e.d * e.h * e.w;
+  parallel_for(e.n * plane, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      float* x = values + i / plane * e.c * plane + i % plane;
+      float largest = x[0], total = 0;
+      for (std::int64_t c = 1; c < e.c; ++c)
+        largest = std::isnan(largest) || largest > x[c * plane] ? largest : x[c * plane];
+      for (std::int64_t c = 0; c < e.c; ++c) total += x[c * plane] = std::exp(x[c * plane] - largest);
+      for (std::int64_t c = 0; c < e.c; ++c) x[c * plane] /= total;
+    }
+  });
+}
+
+// In place: every reduced line lies at or before what it is made of, and blocks are taken in order by one
+// thread each into a scratch line first.
+void reduce(const EpilogueStep& step, const Extents& e, float* values) {
+  const std::array<std::int64_t, 5> extents = {e.n, e.c, e.d, e.h, e.w};
+  const std::size_t axis = 1 + static_cast<std::size_t>(step.axis);
+  std::int64_t outer = 1, inner = 1;
+  for (std::size_t i = 0; i < axis; ++i) outer *= extents[i];
+  for (std::size_t i = axis + 1; i < 5; ++i) inner *= extents[i];
+  std::vector<float> reduced(static_cast<std::size_t>(outer * inner));
+  parallel_for(outer, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      reduce_lines(step.op, values + i * extents[axis] * inner, extents[axis], inner,
+                   reduced.data() + i * inner);
+    }
+  });
+  std::memcpy(values, reduced.data(), reduced.size() * sizeof(float));
+}
+
+}  // namespace
+
+bool plain_epilogue_supports(const Problem& problem, std::size_t first) {
+  return std::none_of(problem.epilogue.begin() + static_cast<std::ptrdiff_t>(first), problem.epilogue.end(),
+                      [](const EpilogueStep& step) { return step.op == EpilogueOp::residual; });
+}
+
+void apply_plain_epilogue(const Problem& problem, std::size_t first, const Buffers& buffers, float* values,
+                          float* output) {
+  for (std::size_t i = first; i < problem.epilogue.size(); ++i) {
+    const EpilogueStep& step = problem.epilogue[i];
+    const Extents e = problem.extents_before(i);
+    if (is_elementwise(step.op)) {
+      parallel_for(e.elements(), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t x = begin; x < end; ++x)
+          values[x] = static_cast<float>(apply_elementwise(step, values[x], 0));
+      });
+    } else if (step.op == EpilogueOp::softmax) {
+      softmax(e, values);
+    } else if (step.op == EpilogueOp::group_norm || step.op == EpilogueOp::instance_norm) {
+      normalise(problem, i, buffers, e, values);
+    } else {
+      reduce(step, e, values);
+    }
+  }
+  const std::size_t bytes = static_cast<std::size_t>(problem.output_extents().elements()) * sizeof(float);
+  if (output != values) std::memcpy(output, values, bytes);
+}
+
+}  // namespace knobwise
