@@ -1,0 +1,88 @@
+#include "kernels/cuda/direct_conv_epilogue.h"
+
+#include <fmt/format.h>
+
+#include "kernels/family.h"
+
+namespace knobwise {
+namespace {
+
+bool is_norm(EpilogueOp op) {
+  return op == EpilogueOp::group_norm || op == EpilogueOp::instance_norm;
+}
+
+bool is_reduction(EpilogueOp op) {
+  return op == EpilogueOp::min || op == EpilogueOp::max || op == EpilogueOp::mean || op == EpilogueOp::sum;
+}
+
+/// One past the element-wise steps without parameters that begin at `first`.
+std::size_t end_of_elementwise(const Problem& problem, std::size_t first) {
+  while (first < problem.epilogue.size() && is_elementwise(problem.epilogue[first].op) &&
+         problem.epilogue[first].op != EpilogueOp::residual)
+    ++first;
+  return first;
+}
+
+std::string elementwise_function(const Problem& problem, std::size_t first, std::size_t last,
+                                 std::string_view name) {
+  return fmt::format("#define kw_elementwise {}\n{}#undef kw_elementwise\n", name,
+                     elementwise_source(problem, first, last));
+}
+
+}  // namespace
+
+std::int64_t DirectConvEpilogue::norm_channels(const Problem& problem) const {
+  if (!norm) return 0;
+  const EpilogueStep& step = problem.epilogue[*norm];
+  return step.op == EpilogueOp::group_norm ? problem.k / step.groups : 1;
+}
+
+std::string DirectConvEpilogue::source(const Problem& problem) const {
+  const auto reduces = [&](EpilogueOp op) { return reduction && problem.epilogue[*reduction].op == op; };
+  std::string text = fmt::format(
+      "#define KW_EPILOGUE_REDUCE_DEPTH {:d}\n#define KW_EPILOGUE_MIN {:d}\n#define KW_EPILOGUE_MAX {:d}\n"
+      "#define KW_EPILOGUE_MEAN {:d}\n#define KW_EPILOGUE_SOFTMAX {:d}\n#define KW_EPILOGUE_NORM {:d}\n",
+      reduction.has_value(), reduces(EpilogueOp::min), reduces(EpilogueOp::max), reduces(EpilogueOp::mean),
+      softmax.has_value(), norm.has_value());
+  if (norm) {
+    const EpilogueStep& step = problem.epilogue[*norm];
+    text +=
+        fmt::format("#define KW_NORM_GROUPS {}\n#define KW_NORM_EPS {:.9e}f\n#define KW_NORM_AFFINE {:d}\n",
+                    problem.k / norm_channels(problem), step.numbers.at(0), step.affine);
+  }
+  text += "#define KW_FN __device__ __forceinline__\n";
+  const std::size_t second = reduction ? *reduction : norm ? *norm : between;
+  text += elementwise_function(problem, 0, second, "kw_before");
+  text += elementwise_function(problem, between, softmax ? *softmax : after, "kw_between");
+  text += elementwise_function(problem, after, problem.epilogue.size(), "kw_after");
+  return text;
+}
+
+std::optional<DirectConvEpilogue> plan_direct_conv_epilogue(const Problem& problem, std::string& reason) {
+  const auto& steps = problem.epilogue;
+  DirectConvEpilogue plan;
+  std::size_t next = end_of_elementwise(problem, 0);
+  const auto at = [&](auto&& is) { return next < steps.size() && is(steps[next].op); };
+  if (at(is_reduction) && steps[next].axis == Axis::depth) {
+    plan.reduction = next;
+    next = end_of_elementwise(problem, next + 1);
+  } else if (at(is_norm)) {
+    plan.norm = next;
+    next = end_of_elementwise(problem, next + 1);
+  }
+  plan.between = plan.reduction ? *plan.reduction + 1 : plan.norm ? *plan.norm + 1 : next;
+  if (!plan.norm && at([](EpilogueOp op) { return op == EpilogueOp::softmax; })) {
+    plan.softmax = next;
+    next = end_of_elementwise(problem, next + 1);
+  }
+  plan.after = plan.softmax ? *plan.softmax + 1 : next;
+  if (next == steps.size()) return plan;
+  reason = fmt::format(
+      "direct_conv fuses element-wise steps, a reduction over depth, a softmax over the channels, or a norm, "
+      "in "
+      "this order; step {} of the epilogue, {}, does not fit",
+      next + 1, to_string(steps[next].op));
+  return std::nullopt;
+}
+
+}  // namespace knobwise
