@@ -1,6 +1,5 @@
 #include "kernels/cuda/cuda_tools.h"
 
-#include <cmath>
 #include <vector>
 
 #include "kernels/cuda/device_source.h"
@@ -69,21 +68,6 @@ void CudaTools::compare(const void* out, DType dtype, const double* reference, s
   std::vector<ErrorSums> blocks(compare_.grid[0]);
   device_.download(blocks.data(), partial, blocks.size() * sizeof(ErrorSums));
   for (const ErrorSums& block : blocks) merge_errors(sums, block);
-}
-
-ErrorMetrics metrics_of(const ErrorSums& sums) {
-  ErrorMetrics metrics;
-  metrics.checked = sums.checked;
-  metrics.nans = sums.nans;
-  if (sums.checked > 0)
-    metrics.frac_outside = static_cast<double>(sums.outside) / static_cast<double>(sums.checked);
-  const double numbers = static_cast<double>(sums.checked - sums.nans);
-  if (numbers == 0) return metrics;
-  metrics.max_abs = sums.max_abs;
-  metrics.mean_abs = sums.sum_abs / numbers;
-  metrics.rms = std::sqrt(sums.sum_squares / numbers);
-  if (sums.sum_squares > 0) metrics.rel_fro = std::sqrt(sums.sum_squares / sums.sum_ref_squares);
-  return metrics;
 }
 
 }  // namespace knobwise

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "kernels/accuracy.h"
 #include "kernels/cuda/cuda_module.h"
+#include "kernels/cuda/error_sums.h"
 #include "kernels/device.h"
 #include "kernels/operands.h"
 
@@ -23,8 +23,7 @@ class CudaTools {
   std::uint64_t digest(const void* data, DType dtype, std::int64_t elements);
 
   /// Compares `elements` outputs with their float64 references and adds them to `sums`.
-  void compare(const void* out, DType dtype, const double* reference, std::int64_t elements,
-               struct ErrorSums& sums);
+  void compare(const void* out, DType dtype, const double* reference, std::int64_t elements, ErrorSums& sums);
 
  private:
   CudaModule module_;
@@ -32,8 +31,5 @@ class CudaTools {
   Device& device_;
   std::unique_ptr<DeviceBuffer> scratch_;  ///< Results of digest() and compare().
 };
-
-/// The figures that callers see.
-ErrorMetrics metrics_of(const struct ErrorSums& sums);
 
 }  // namespace knobwise

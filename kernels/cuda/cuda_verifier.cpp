@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/error_sums.h"
+#include "kernels/cuda/error_metrics.h"
 #include "kernels/cuda/reference_family.h"
 
 namespace knobwise {

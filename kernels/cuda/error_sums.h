@@ -15,20 +15,25 @@ struct ErrorSums {
   long long checked = 0, outside = 0, nans = 0;
 };
 
-/// Adds one output. Every comparison is written so that NaN fails it.
+/// Adds one output, as ErrorAccumulator::add() does.
 KW_ERROR_FN void add_error(ErrorSums& sums, double out, double ref) {
+  constexpr double kLargest = 1.7976931348623157e308;
   ++sums.checked;
-  const double error = out > ref ? out - ref : ref - out;
-  const double magnitude = ref < 0 ? -ref : ref;
-  if (!(error <= 1e-4 + 1e-4 * magnitude)) ++sums.outside;
-  if (out != out && ref == ref) {
+  const bool out_is_nan = out != out, ref_is_nan = ref != ref;
+  if (out_is_nan && ref_is_nan) return;
+  if (out_is_nan || ref_is_nan) {
     ++sums.nans;
+    ++sums.outside;
     return;
   }
+  const double magnitude = ref < 0 ? -ref : ref;
+  // Infinities agree or are infinitely wrong; their difference would be NaN.
+  const double error = out == ref ? 0 : out > ref ? out - ref : ref - out;
   if (error > sums.max_abs) sums.max_abs = error;
   sums.sum_abs += error;
   sums.sum_squares += error * error;
-  sums.sum_ref_squares += ref * ref;
+  if (magnitude <= kLargest) sums.sum_ref_squares += ref * ref;
+  if (!(error <= 1e-4 + 1e-4 * magnitude) || error > kLargest) ++sums.outside;
 }
 
 KW_ERROR_FN void merge_errors(ErrorSums& sums, const ErrorSums& other) {

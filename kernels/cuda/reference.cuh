@@ -102,7 +102,7 @@ struct Accumulators {
 __device__ inline void accumulate(Accumulators& sums, const double (*weights)[kWeightRow],
                                   const double (*inputs)[kTilePositions], int channel_thread,
                                   int position_thread) {
-#pragma unroll 4
+#pragma unroll 2
   for (int step = 0; step < kStep; ++step) {
     double x[kPositions], y[kChannels];
 #pragma unroll

@@ -128,7 +128,7 @@ void ReferenceBuilder::add_kernel(const std::string& name, const std::string& bo
                                   std::vector<BufferRef> arguments) {
   std::string parameters = "void* workspace";
   for (std::size_t i = 0; i < arguments.size(); ++i) parameters += fmt::format(", void* p{}", i);
-  instance_.source += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{ {} }}\n",
+  instance_.source += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 2) {}({}) {{ {} }}\n",
                                   kThreads, name, parameters, body);
   arguments.insert(arguments.begin(), BufferRef{Slot::workspace});
   chunk_launches_.push_back(KernelLaunch{name, {blocks, 1, 1}, {kThreads, 1, 1}, 0, std::move(arguments)});

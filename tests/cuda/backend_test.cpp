@@ -1,0 +1,137 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <set>
+
+#include "kernels/accuracy.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/error_metrics.h"
+#include "kernels/cuda/reference_family.h"
+#include "kernels/cuda/reference_tile.h"
+#include "kernels/cuda/resource_report.h"
+#include "search_spaces/user_error.h"
+
+namespace knobwise {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ResourceReport, ReadsEveryFunction) {
+  const auto functions = parse_resource_report(
+      "ptxas info    : 0 bytes gmem\n"
+      "ptxas info    : Compiling entry function 'b' for 'sm_90a'\n"
+      "ptxas info    : Function properties for b\n"
+      "ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Used 28 registers, used 1 barriers, 1024 bytes smem\n"
+      "ptxas info    : Compile time = 77.109 ms\n"
+      "ptxas info    : Compiling entry function 'a' for 'sm_90a'\n"
+      "ptxas info    : Function properties for a\n"
+      "    264 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads\n"
+      "ptxas info    : Used 255 registers, used 0 barriers, 264 bytes cumulative stack size, 400 bytes "
+      "cmem[0]\n");
+  ASSERT_EQ(functions.size(), 2u);
+  EXPECT_EQ(functions.at("b").registers, 28);
+  EXPECT_EQ(functions.at("b").static_shared_bytes, 1024);
+  EXPECT_EQ(functions.at("b").spill_bytes, 0);
+  EXPECT_EQ(functions.at("a").registers, 255);
+  EXPECT_EQ(functions.at("a").stack_bytes, 264);
+  EXPECT_EQ(functions.at("a").spill_bytes, 32);
+  EXPECT_EQ(functions.at("a").static_shared_bytes, 0);
+}
+
+TEST(ResourceReport, ForeignTextYieldsNothing) {
+  EXPECT_TRUE(parse_resource_report("").empty());
+  EXPECT_TRUE(parse_resource_report("knobwise.cu(3): warning: Used 7 registers").empty());
+}
+
+TEST(ResourceReport, WorstTakesTheLeastOccupancyThatIsKnown) {
+  Resources a, b;
+  a.occupancy = 0.5;
+  EXPECT_EQ(worst_of(a, b).occupancy, 0.5);
+  b.occupancy = 0.25;
+  EXPECT_EQ(worst_of(a, b).occupancy, 0.25);
+}
+
+TEST(CudaTargets, AreDescribedAndOthersRefused) {
+  for (int capability : {80, 86, 89, 90, 100, 120}) {
+    const DeviceInfo info = cuda_target_info(capability);
+    EXPECT_EQ(info.architecture, "sm_" + std::to_string(capability));
+    EXPECT_EQ(info.compute_capability, capability);
+    EXPECT_GT(info.shared_bytes_per_block, 48 * 1024);
+    EXPECT_LT(info.shared_bytes_per_block, info.shared_bytes_per_multiprocessor);
+  }
+  EXPECT_EQ(cuda_target_info(90).shared_bytes_per_block, 232448);
+  EXPECT_THROW(cuda_target_info(75), UserError);
+}
+
+TEST(CudaDevices, AMissingDriverIsOneNote) {
+  std::vector<std::string> notes;
+  const std::vector<DeviceInfo> infos = cuda_device_infos(&notes);
+  if (!infos.empty()) GTEST_SKIP() << "this machine has a device";
+  ASSERT_FALSE(notes.empty());
+  EXPECT_THAT(notes.front(), Not(HasSubstr("\n")));
+  EXPECT_THROW(open_cuda_device(0), UserError);
+}
+
+TEST(CudaFamilies, HaveNamesOfTheirOwnAndEndWithTheReference) {
+  std::set<std::string_view> names;
+  for (const KernelFamily* family : cuda_families()) {
+    EXPECT_TRUE(names.insert(family->name()).second) << family->name();
+    EXPECT_EQ(family->backend(), Backend::cuda);
+    EXPECT_FALSE(family->source_hash().empty());
+  }
+  EXPECT_EQ(cuda_families().back()->name(), "reference");
+}
+
+TEST(ErrorSums, MeanWhatTheErrorAccumulatorMeans) {
+  std::mt19937_64 random(5);
+  std::normal_distribution<double> normal;
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               infinity = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < 20; ++round) {
+    ErrorAccumulator accumulator, rest;
+    ErrorSums first, second;
+    for (int i = 0; i < 500; ++i) {
+      const double ref = round == 0 ? 0 : normal(random);
+      double out = ref * (1 + 1e-4 * normal(random));
+      if (round > 15 && i % 50 == 0) out = nan;
+      if (round == 18 && i == 77) out = infinity;
+      (i < 200 ? accumulator : rest).add(out, ref);
+      add_error(i < 200 ? first : second, out, ref);
+    }
+    accumulator.merge(rest);
+    merge_errors(first, second);
+    const ErrorMetrics expected = accumulator.metrics(), actual = metrics_of(first);
+    EXPECT_EQ(actual.checked, expected.checked);
+    EXPECT_EQ(actual.nans, expected.nans);
+    EXPECT_EQ(actual.frac_outside, expected.frac_outside);
+    EXPECT_EQ(actual.max_abs, expected.max_abs);
+    EXPECT_DOUBLE_EQ(actual.mean_abs, expected.mean_abs);
+    EXPECT_DOUBLE_EQ(actual.rms, expected.rms);
+    EXPECT_DOUBLE_EQ(actual.rel_fro, expected.rel_fro);
+  }
+}
+
+TEST(ReferenceTile, UsesAllThreadsAndCoversTheChannels) {
+  for (int outputs = 1; outputs <= 300; ++outputs) {
+    const ReferenceTile tile = reference_tile(outputs);
+    EXPECT_EQ(tile.channel_threads * tile.position_threads(), ReferenceTile::kThreads);
+    EXPECT_LE(tile.channels_per_thread, outputs);
+    EXPECT_GE(tile.channels(), std::min(outputs, 128));
+    EXPECT_LE(tile.channels(), 128);
+  }
+}
+
+TEST(CudaReference, LongBatchesRunInChunksOfBoundedScratch) {
+  const Problem problem = Problem::parse("conv2d n=70 c=1 h=2048 w=2048 k=1 r=1 s=1 | relu");
+  const KernelInstance instance = float64_reference(problem);
+  EXPECT_LE(instance.workspace_bytes, (std::size_t{1} << 30) + 4096);
+  // 32 samples of 32 MB fit: three chunks of convolution, relu, store and the step to the next, after one
+  // begin.
+  EXPECT_EQ(instance.run.size(), 1u + 3 * 4);
+}
+
+}  // namespace
+}  // namespace knobwise
