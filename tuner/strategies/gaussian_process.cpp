@@ -1,0 +1,193 @@
+#include "tuner/strategies/gaussian_process.h"
+
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace knobwise {
+namespace {
+
+const double kRoot5 = std::sqrt(5.0);
+constexpr double kLengthSpread = 1.7320508;  // standard deviation of log length
+constexpr double kNoise = 1e-3;
+constexpr double kNoiseSpread = 1.5;
+constexpr double kMinimumNoise = 1e-5;
+constexpr int kSteps = 20;
+
+}  // namespace
+
+KernelParameters prior_parameters(std::size_t knobs) {
+  const double mean = std::sqrt(2.0) + 0.5 * std::log(static_cast<double>(std::max<std::size_t>(knobs, 1)));
+  return {Eigen::VectorXd::Constant(static_cast<Eigen::Index>(knobs), mean), std::log(kNoise)};
+}
+
+namespace {
+
+/// The log posterior density of kernel parameters and its gradient.
+class Likelihood {
+ public:
+  Likelihood(const Eigen::MatrixXf& points, const Eigen::VectorXd& targets,
+             const std::vector<std::size_t>& knob_of, const KernelParameters& prior)
+      : targets_(targets), prior_(prior), size_(points.rows()) {
+    squares_.assign(static_cast<std::size_t>(prior.log_lengths.size()), Eigen::MatrixXd::Zero(size_, size_));
+    for (Eigen::Index c = 0; c < points.cols(); ++c) {
+      const Eigen::VectorXd x = points.col(c).cast<double>();
+      squares_[knob_of[static_cast<std::size_t>(c)]].array() +=
+          (x.replicate(1, size_) - x.transpose().replicate(size_, 1)).array().square();
+    }
+  }
+
+  /// `gradient`: by log length, and last by log noise.
+  double operator()(const KernelParameters& at, Eigen::VectorXd& gradient) const {
+    Eigen::ArrayXXd distance = Eigen::ArrayXXd::Constant(size_, size_, 1e-12);
+    const Eigen::VectorXd weights = (-2 * at.log_lengths.array()).exp();
+    for (std::size_t k = 0; k < squares_.size(); ++k)
+      distance += squares_[k].array() * weights[static_cast<Eigen::Index>(k)];
+    distance = kRoot5 * distance.sqrt();
+    const Eigen::ArrayXXd decay = (-distance).exp();
+    Eigen::MatrixXd covariance = (1 + distance + distance.square() / 3) * decay;
+    const double noise = std::exp(at.log_noise) + kMinimumNoise;
+    covariance.diagonal().array() += noise;
+    const Eigen::LLT<Eigen::MatrixXd> factor(covariance);
+    const Eigen::MatrixXd inverse = factor.solve(Eigen::MatrixXd::Identity(size_, size_));
+    const double center = (inverse * targets_).sum() / inverse.sum();
+    const Eigen::VectorXd residual = targets_.array() - center;
+    const Eigen::VectorXd weighted = inverse * residual;
+    const double n = static_cast<double>(size_);
+    const double variance = (residual.dot(weighted) + 1) / (n + 1);
+    const double log_determinant = 2 * factor.matrixLLT().diagonal().array().log().sum();
+    double value = -0.5 * ((n + 1) * std::log(variance) + log_determinant);
+    // d value / d covariance, and the covariance's derivative by a squared distance.
+    const Eigen::ArrayXXd sensitivity = 0.5 * (weighted * weighted.transpose() / variance - inverse).array();
+    const Eigen::ArrayXXd slope = sensitivity * (5.0 / 3.0) * (1 + distance) * decay;
+    gradient.resize(at.log_lengths.size() + 1);
+    for (Eigen::Index k = 0; k < at.log_lengths.size(); ++k) {
+      const double off = (at.log_lengths[k] - prior_.log_lengths[k]) / kLengthSpread;
+      gradient[k] =
+          weights[k] * (slope * squares_[static_cast<std::size_t>(k)].array()).sum() - off / kLengthSpread;
+      value -= 0.5 * off * off;
+    }
+    const double off = (at.log_noise - prior_.log_noise) / kNoiseSpread;
+    gradient[at.log_lengths.size()] =
+        sensitivity.matrix().trace() * std::exp(at.log_noise) - off / kNoiseSpread;
+    return value - 0.5 * off * off;
+  }
+
+ private:
+  const Eigen::VectorXd& targets_;
+  KernelParameters prior_;
+  Eigen::Index size_;
+  std::vector<Eigen::MatrixXd> squares_;  // for each knob, of the distances between points
+};
+
+}  // namespace
+
+KernelParameters fit_parameters(const Eigen::MatrixXf& points, const Eigen::VectorXd& targets,
+                                const std::vector<std::size_t>& knob_of, KernelParameters start) {
+  const auto knobs = static_cast<std::size_t>(start.log_lengths.size());
+  const Likelihood likelihood(points, targets, knob_of, prior_parameters(knobs));
+  KernelParameters best = start, at = std::move(start);
+  double best_value = -std::numeric_limits<double>::infinity();
+  Eigen::VectorXd gradient, previous = Eigen::VectorXd::Zero(at.log_lengths.size() + 1);
+  Eigen::ArrayXd step = Eigen::ArrayXd::Constant(previous.size(), 0.4);
+  for (int i = 0; i < kSteps; ++i) {
+    const double value = likelihood(at, gradient);
+    if (!std::isfinite(value)) break;
+    if (value > best_value) best_value = value, best = at;
+    const Eigen::ArrayXd agreement = gradient.array() * previous.array();
+    step = (agreement > 0).select((step * 1.3).min(1.0), (agreement < 0).select(step * 0.5, step));
+    const Eigen::ArrayXd move = gradient.array().sign() * step;
+    at.log_lengths += move.head(at.log_lengths.size()).matrix();
+    at.log_noise += move[at.log_lengths.size()];
+    previous = gradient;
+  }
+  return best;
+}
+
+CandidatePosterior::CandidatePosterior(const KernelParameters& parameters,
+                                       const std::vector<std::size_t>& knob_of,
+                                       const Eigen::MatrixXf& candidates)
+    : scale_(static_cast<Eigen::Index>(knob_of.size())),
+      noise_(std::exp(parameters.log_noise) + kMinimumNoise),
+      points_(0, candidates.cols()) {
+  for (std::size_t c = 0; c < knob_of.size(); ++c) {
+    scale_[static_cast<Eigen::Index>(c)] =
+        static_cast<float>(std::exp(-parameters.log_lengths[static_cast<Eigen::Index>(knob_of[c])]));
+  }
+  candidates_ = candidates * scale_.asDiagonal();
+  explained_ = Eigen::ArrayXf::Zero(candidates_.rows());
+}
+
+Eigen::VectorXf CandidatePosterior::kernel(const Eigen::Ref<const Eigen::MatrixXf>& points,
+                                           const Eigen::Ref<const Eigen::RowVectorXf>& point) const {
+  Eigen::ArrayXf distance = Eigen::ArrayXf::Zero(points.rows());
+  for (Eigen::Index c = 0; c < points.cols(); ++c) distance += (points.col(c).array() - point[c]).square();
+  distance = static_cast<float>(kRoot5) * distance.sqrt();
+  return (1 + distance + distance.square() / 3) * (-distance).exp();
+}
+
+void CandidatePosterior::add_trial(const Eigen::RowVectorXf& point) {
+  if (count_ == points_.rows()) {
+    const Eigen::Index capacity = std::max<Eigen::Index>(32, 2 * count_);
+    points_.conservativeResize(capacity, candidates_.cols());
+    factor_.conservativeResize(capacity, capacity);
+    solved_.conservativeResize(candidates_.rows(), capacity);
+    similar_.conservativeResize(candidates_.rows(), capacity);
+  }
+  const Eigen::RowVectorXf scaled = point * scale_.asDiagonal();
+  const Eigen::VectorXf row = factor_.topLeftCorner(count_, count_)
+                                  .triangularView<Eigen::Lower>()
+                                  .solve(kernel(points_.topRows(count_), scaled));
+  const float pivot =
+      std::sqrt(std::max(1 + static_cast<float>(noise_) - row.squaredNorm(), static_cast<float>(noise_)));
+  factor_.row(count_).head(count_) = row.transpose();
+  factor_(count_, count_) = pivot;
+  points_.row(count_) = scaled;
+  similar_.col(count_) = kernel(candidates_, scaled);
+  solved_.col(count_) = (similar_.col(count_) - solved_.leftCols(count_) * row) / pivot;
+  explained_ += solved_.col(count_).array().square();
+  ++count_;
+}
+
+void CandidatePosterior::shrink(std::size_t trials) {
+  for (; static_cast<std::size_t>(count_) > trials; --count_)
+    explained_ -= solved_.col(count_ - 1).array().square();
+}
+
+void CandidatePosterior::add_candidates(const Eigen::MatrixXf& points) {
+  const Eigen::Index old = candidates_.rows(), added = points.rows();
+  candidates_.conservativeResize(old + added, Eigen::NoChange);
+  candidates_.bottomRows(added) = points * scale_.asDiagonal();
+  solved_.conservativeResize(old + added, Eigen::NoChange);
+  similar_.conservativeResize(old + added, Eigen::NoChange);
+  for (Eigen::Index i = 0; i < count_; ++i)
+    similar_.col(i).tail(added) = kernel(candidates_.bottomRows(added), points_.row(i));
+  const Eigen::MatrixXf rows = factor_.topLeftCorner(count_, count_)
+                                   .triangularView<Eigen::Lower>()
+                                   .solve(similar_.block(old, 0, added, count_).transpose());
+  solved_.block(old, 0, added, count_) = rows.transpose();
+  explained_.conservativeResize(old + added);
+  explained_.tail(added) = rows.colwise().squaredNorm().transpose().array();
+}
+
+CandidatePosterior::Prediction CandidatePosterior::predict(const Eigen::VectorXd& targets) const {
+  const auto factor = factor_.topLeftCorner(count_, count_).triangularView<Eigen::Lower>();
+  const Eigen::VectorXf ones = factor.solve(Eigen::VectorXf::Ones(count_));
+  const Eigen::VectorXf raw = factor.solve(targets.cast<float>());
+  const float center = raw.dot(ones) / ones.squaredNorm();
+  const Eigen::VectorXf residual = raw - center * ones;
+  const float variance = (residual.squaredNorm() + 1) / static_cast<float>(count_ + 1);
+  Prediction prediction;
+  prediction.center = center;
+  prediction.mean = center + (solved_.leftCols(count_) * residual).array();
+  prediction.deviation = (variance * (1 - explained_).max(1e-6f)).sqrt();
+  return prediction;
+}
+
+Eigen::ArrayXf CandidatePosterior::smooth(const Eigen::VectorXf& labels, float prior) const {
+  const auto similar = similar_.leftCols(count_);
+  return (prior + (similar * labels).array()) / (1 + similar.rowwise().sum().array());
+}
+
+}  // namespace knobwise

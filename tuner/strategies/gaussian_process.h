@@ -1,0 +1,69 @@
+// Gaussian-process regression with a Matern-5/2 kernel over encoded configurations.
+//
+// C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006: chapters 2, 4.2 and 5.4.
+#pragma once
+
+#include <Eigen/Core>
+#include <cstddef>
+#include <vector>
+
+namespace knobwise {
+
+/// A value type.
+struct KernelParameters {
+  Eigen::VectorXd log_lengths;  ///< One for each knob, shared by its coordinates.
+  double log_noise = 0;         ///< Variance of the noise, in units of the signal's.
+};
+
+/// What to expect before any data: lengths as broad as C. Hvarfner et al., Vanilla Bayesian Optimization
+/// Performs Great in High Dimensions, 2024, and little noise.
+KernelParameters prior_parameters(std::size_t knobs);
+
+/// The parameters that maximise the posterior density given the points (rows) and their targets, from `start`
+/// by a fixed number of resilient gradient steps; the mean and the signal's variance are integrated out by
+/// their best values.
+KernelParameters fit_parameters(const Eigen::MatrixXf& points, const Eigen::VectorXd& targets,
+                                const std::vector<std::size_t>& knob_of, KernelParameters start);
+
+/// The posterior at a fixed list of candidates, updated trial by trial: adding one costs O(trials x
+/// candidates).
+class CandidatePosterior {
+ public:
+  /// `candidates`: one row for each. Memory: candidates x trials floats.
+  CandidatePosterior(const KernelParameters& parameters, const std::vector<std::size_t>& knob_of,
+                     const Eigen::MatrixXf& candidates);
+
+  std::size_t trials() const { return static_cast<std::size_t>(count_); }
+  std::size_t candidates() const { return static_cast<std::size_t>(candidates_.rows()); }
+  void add_trial(const Eigen::RowVectorXf& point);
+  /// Forgets the latest trials.
+  void shrink(std::size_t trials);
+  void add_candidates(const Eigen::MatrixXf& points);
+
+  struct Prediction {
+    Eigen::ArrayXf mean, deviation;  ///< For each candidate.
+    double center = 0;               ///< Far from all trials.
+  };
+  /// `targets`: of all trials, in order.
+  Prediction predict(const Eigen::VectorXd& targets) const;
+
+  /// For each candidate the mean of labels of trials, weighted by the kernel, where `prior` has the weight of
+  /// one trial at no distance.
+  Eigen::ArrayXf smooth(const Eigen::VectorXf& labels, float prior) const;
+
+ private:
+  Eigen::VectorXf kernel(const Eigen::Ref<const Eigen::MatrixXf>& points,
+                         const Eigen::Ref<const Eigen::RowVectorXf>& point) const;
+
+  Eigen::RowVectorXf scale_;  // 1 / length for each coordinate
+  double noise_;
+  Eigen::Index count_ = 0;
+  Eigen::MatrixXf candidates_;  // scaled
+  Eigen::MatrixXf points_;      // of trials, scaled; capacity beyond count_
+  Eigen::MatrixXf factor_;      // lower Cholesky factor of the trials' kernel matrix, likewise
+  Eigen::MatrixXf solved_;      // candidates x trials: kernel * inverse(factor') , likewise
+  Eigen::MatrixXf similar_;     // candidates x trials: the kernel, likewise
+  Eigen::ArrayXf explained_;    // for each candidate the sum of squares of its row of solved_
+};
+
+}  // namespace knobwise
