@@ -1,0 +1,83 @@
+#include "tests/tuner/fault_family.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace knobwise::test {
+namespace {
+
+// Statements of `scale(x, w, y, n)`; y has n elements.
+std::string body(const std::string& fault) {
+  const std::string right = "for (long long i = 0; i < n; ++i) y[i] = x[i] * w[0];";
+  if (fault == "wrong") return "for (long long i = 0; i < n; ++i) y[i] = x[i] * w[0] + 0.5f;";
+  if (fault == "nan") return right + " y[n / 2] = 0.0f / (y[0] - y[0]);";
+  if (fault == "unwritten") return "for (long long i = 0; i < n - 1; ++i) y[i] = x[i] * w[0];";
+  if (fault == "writes_behind") return right + " y[n] = 1;";
+  if (fault == "writes_before") return right + " y[-1] = 1;";
+  if (fault == "crashes") return "*(volatile int*)16 = 1;";
+  if (fault == "exits") return "exit(3);";
+  if (fault == "loops") return "for (volatile int i = 0;; i = i + 1) {}";
+  return right;
+}
+
+}  // namespace
+
+const std::vector<std::string>& FaultFamily::faults() {
+  static const std::vector<std::string> all = {
+      "none",          "does_not_compile", "compiler_hangs", "wrong", "nan",  "unwritten",
+      "writes_behind", "writes_before",    "crashes",        "exits", "loops"};
+  return all;
+}
+
+std::optional<std::string> FaultFamily::unsupported_reason(const Problem& problem, const DeviceInfo&) const {
+  if (problem.rank == 1 && problem.c == 1 && problem.k == 1 && problem.fan_in() == 1 &&
+      problem.epilogue.empty())
+    return {};
+  return "only scales one channel";
+}
+
+std::string_view FaultFamily::space_json() const {
+  static const std::string json = [] {
+    std::string values;
+    for (const std::string& fault : faults())
+      values += fmt::format("{}\"{}\"", values.empty() ? "" : ", ", fault);
+    return fmt::format(
+        R"({{"General": {{"BenchmarkName": "faulty"}}, "ConfigurationSpace": {{"TuningParameters": [
+        {{"Name": "fault", "Type": "string", "Values": [{}], "Default": "none"}},
+        {{"Name": "variant", "Type": "int", "Values": [0, 1, 2], "Default": 0}},
+        {{"Name": "precision", "Type": "string", "Values": ["fp32"], "Default": "fp32"}}]}}}})",
+        values);
+  }();
+  return json;
+}
+
+KernelInstance FaultFamily::instantiate(const Problem& problem, const Configuration& configuration,
+                                        const DeviceInfo&) const {
+  const std::string fault = configuration.text("fault");
+  KernelInstance instance;
+  const char* fifo = std::getenv("KNOBWISE_TEST_FIFO");
+  if (fault == "compiler_hangs")
+    instance.source += fmt::format("#include \"{}\"\n", fifo ? fifo : "/nonexistent");
+  if (fault == "does_not_compile") instance.source += "this is no C++;\n";
+  instance.source += fmt::format(
+      "extern \"C\" void exit(int);\n"
+      "extern \"C\" void scale(void* const* arguments, long long) {{\n"
+      "  const float* x = (const float*)arguments[0];\n  const float* w = (const float*)arguments[1];\n"
+      "  float* y = (float*)arguments[2];\n  const long long n = {};\n  (void)x, (void)w, (void)y, "
+      "(void)n;\n  {}\n}}\n"
+      "// variant {}\n",
+      problem.output_extents().elements(), body(fault), configuration.integer("variant"));
+  instance.run.push_back(
+      {"scale", {1, 1, 1}, {1, 1, 1}, 0, {{Slot::input, 0}, {Slot::parameter, 0}, {Slot::output, 0}}});
+  return instance;
+}
+
+const FaultFamily& fault_family() {
+  static const FaultFamily family;
+  static const bool registered = (register_family(family), true);
+  (void)registered;
+  return family;
+}
+
+}  // namespace knobwise::test
