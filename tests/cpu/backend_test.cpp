@@ -1,0 +1,219 @@
+// The CPU backend: compiling, loading, memory, timing, and how each of them fails.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+#include "kernels/cpu/host_compiler.h"
+#include "kernels/cpu/machine.h"
+#include "search_spaces/user_error.h"
+#include "tests/cpu/harness.h"
+
+namespace knobwise {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+/// Sets an environment variable for the life of the object.
+class Setting {
+ public:
+  Setting(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Setting() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+KernelInstance instance_of(const std::string& source) {
+  KernelInstance instance;
+  instance.source = source;
+  KernelLaunch launch;
+  launch.function = "task";
+  launch.grid[0] = 5;
+  launch.block[0] = 2;
+  launch.arguments = {{Slot::output, 0}};
+  instance.run.push_back(launch);
+  return instance;
+}
+
+const char* const kSquares =
+    "extern \"C\" void task(void* const* arguments, long long task) {\n"
+    "  static_cast<float*>(arguments[0])[task] = static_cast<float>(task * task);\n}\n";
+
+TrialError failure_of(const KernelInstance& instance) {
+  try {
+    cpu_compile(instance, cpu().info());
+  } catch (const TrialError& error) {
+    return error;
+  }
+  return {"no failure", ""};
+}
+
+TEST(CpuCompile, GivesCodeThatRuns) {
+  const KernelInstance instance = instance_of(kSquares);
+  const CompiledCode code = cpu_compile(instance, cpu().info());
+  EXPECT_GT(code.seconds, 0);
+  EXPECT_EQ(code.resources.binary_bytes, static_cast<std::int64_t>(code.image.size()));
+  const auto executable = cpu().load(instance, code);
+  float output[5] = {};
+  Buffers buffers;
+  buffers.output = output;
+  executable->run(buffers, nullptr);
+  EXPECT_THAT(output, ::testing::ElementsAre(0, 1, 4, 9, 16));
+}
+
+TEST(CpuCompile, ReportsTheFirstErrorLineAndLeavesNoFile) {
+  const TemporaryDirectory folder;
+  const Setting setting("TMPDIR", folder.path());
+  const TrialError error =
+      failure_of(instance_of("int fine;\nint broken = nonsense;\nint more = trouble;\n"));
+  EXPECT_EQ(error.status(), "compile_failed");
+  EXPECT_THAT(error.what(), StartsWith("kernel.cpp:2:"));
+  EXPECT_THAT(error.what(), HasSubstr("nonsense"));
+  EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(CpuCompile, AMissingCompilerNamesTheRemedy) {
+  const Setting setting("KNOBWISE_CXX", "/nowhere/c++");
+  const TrialError error = failure_of(instance_of(kSquares));
+  EXPECT_EQ(error.status(), "compile_failed");
+  EXPECT_THAT(error.what(), HasSubstr("/nowhere/c++"));
+  EXPECT_THAT(error.what(), HasSubstr("KNOBWISE_CXX"));
+  EXPECT_EQ(host_compiler_version(), "");
+}
+
+TEST(CpuCompile, TheEnvironmentChoosesTheCompilerAndItsFirstOptions) {
+  const Setting setting("KNOBWISE_CXX", "c++ -DCHOSEN=3");
+  const CompiledCode code =
+      cpu_compile(instance_of(std::string("static_assert(CHOSEN == 3);\n") + kSquares), cpu().info());
+  EXPECT_FALSE(code.image.empty());
+}
+
+TEST(CpuCompile, AStuckCommandIsStoppedWithItsChildren) {
+  const auto begin = std::chrono::steady_clock::now();
+  const CommandResult result =
+      run_command({"sh", "-c", "sleep 60 & sleep 60; echo done"}, "", std::chrono::milliseconds(200));
+  EXPECT_TRUE(result.timed_out);
+  EXPECT_EQ(result.exit_status, -1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST(CpuLoad, ABrokenImageOrAMissingFunctionIsATrialError) {
+  const KernelInstance instance = instance_of(kSquares);
+  CompiledCode code;
+  code.image = "not a shared object";
+  EXPECT_THROW(cpu().load(instance, code), TrialError);
+  KernelInstance other = instance;
+  other.run[0].function = "absent";
+  try {
+    cpu().load(other, cpu_compile(instance, cpu().info()));
+    FAIL() << "loaded without the function";
+  } catch (const TrialError& error) {
+    EXPECT_EQ(error.status(), "launch_failed");
+    EXPECT_THAT(error.what(), HasSubstr("absent"));
+  }
+}
+
+TEST(CpuDevice, MoreMemoryThanThereIsNamesBothFigures) {
+  try {
+    cpu().allocate(std::size_t{1} << 50, "the input");
+    FAIL() << "allocated a petabyte";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the input needs 1125899906.8 MB"));
+    EXPECT_THAT(error.what(), HasSubstr("are free"));
+  }
+}
+
+TEST(CpuDevice, MemoryIsAlignedAndWritable) {
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{100}, std::size_t{5} << 20}) {
+    const auto buffer = cpu().allocate(bytes, "a test");
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer->data()) % 64, 0u);
+    EXPECT_EQ(buffer->bytes(), bytes);
+    cpu().fill_bytes(buffer->data(), 0xab, bytes);
+    std::vector<unsigned char> copy(bytes);
+    cpu().download(copy.data(), buffer->data(), bytes);
+    EXPECT_TRUE(std::all_of(copy.begin(), copy.end(), [](unsigned char c) { return c == 0xab; }));
+  }
+}
+
+TEST(CpuDevice, DescribesItself) {
+  const DeviceInfo& info = cpu().info();
+  EXPECT_EQ(info.backend, Backend::cpu);
+  EXPECT_FALSE(info.vendor.empty());
+  EXPECT_FALSE(info.name.empty());
+  EXPECT_THAT(info.architecture, ::testing::AnyOf(StartsWith("x86-64"), "aarch64"));
+  EXPECT_GE(info.multiprocessors, 1);
+  EXPECT_TRUE(info.vector_bytes == 16 || info.vector_bytes == 32 || info.vector_bytes == 64);
+  EXPECT_GT(info.memory_bytes, info.free_memory_bytes);
+  EXPECT_FALSE(info.compiler_version.empty());
+  const DeviceInfo again = cpu_device_info();
+  EXPECT_EQ(info.clock_khz, again.clock_khz);
+  EXPECT_EQ(info.l2_bytes, again.l2_bytes);
+}
+
+/// An executable that waits as long as it is told.
+class Wait : public Executable {
+ public:
+  explicit Wait(double us) : us_(us) {}
+  std::size_t packed_bytes() const override { return 0; }
+  std::size_t workspace_bytes() const override { return 0; }
+  void prepare(const Buffers&, Stream) override {}
+  void run(const Buffers&, Stream) override {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double, std::micro>(us_);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    ++runs;
+  }
+  int runs = 0;
+
+ private:
+  double us_;
+};
+
+TEST(CpuTiming, MeasuresTheRunWithoutTheFlush) {
+  Wait wait(2000);
+  TimingOptions options;
+  options.max_samples = 8;
+  const Timing timing = cpu().time(wait, {}, options);
+  EXPECT_GE(timing.min_us, 2000);
+  EXPECT_LT(timing.min_us, 3000);
+  EXPECT_GE(timing.samples_us.size(), 5u);
+  EXPECT_FALSE(timing.abandoned);
+}
+
+TEST(CpuTiming, ASlowKernelIsGivenUpAtOnce) {
+  Wait wait(20000);
+  TimingOptions options;
+  options.abandon_above_us = 1000;
+  const Timing timing = cpu().time(wait, {}, options);
+  EXPECT_TRUE(timing.abandoned);
+  EXPECT_EQ(wait.runs, 1);
+  EXPECT_GE(timing.summary_us, 20000);
+}
+
+TEST(CpuTiming, AtLeastOneSampleHoweverLong) {
+  Wait wait(3000);
+  TimingOptions options;
+  options.warmup = 0;
+  options.max_seconds = 0.001;
+  const Timing timing = cpu().time(wait, {}, options);
+  EXPECT_EQ(timing.samples_us.size(), 1u);
+}
+
+TEST(CpuFamilies, TheReferenceIsLast) {
+  ASSERT_FALSE(cpu_families().empty());
+  EXPECT_EQ(cpu_families().front()->name(), "direct_conv");
+  EXPECT_EQ(cpu_families().back()->name(), "reference");
+}
+
+}  // namespace
+}  // namespace knobwise

@@ -1,0 +1,62 @@
+#include "kernels/cpu/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace knobwise {
+namespace {
+
+void count(void* const* arguments, long long task) {
+  static_cast<std::atomic<int>*>(arguments[0])[task].fetch_add(1);
+}
+
+TEST(ThreadPool, RunsEveryTaskOnce) {
+  for (const int threads : {1, 2, 100})
+    for (const long long tasks : {0, 1, 2, 1000}) {
+      std::vector<std::atomic<int>> counts(1001);
+      void* arguments[] = {counts.data()};
+      ThreadPool::instance().run(count, arguments, tasks, threads);
+      for (long long i = 0; i < 1001; ++i)
+        ASSERT_EQ(counts[static_cast<std::size_t>(i)], i < tasks ? 1 : 0)
+            << threads << " threads, task " << i;
+    }
+}
+
+TEST(ThreadPool, ServesManyLaunchesFromSeveralThreads) {
+  constexpr int kLaunches = 500, kTasks = 7;
+  std::vector<std::thread> callers;
+  std::vector<std::atomic<int>> counts(4 * kTasks);
+  for (int caller = 0; caller < 4; ++caller)
+    callers.emplace_back([&counts, caller] {
+      void* arguments[] = {counts.data() + caller * kTasks};
+      for (int i = 0; i < kLaunches; ++i) ThreadPool::instance().run(count, arguments, kTasks, 2);
+    });
+  for (std::thread& caller : callers) caller.join();
+  for (const auto& value : counts) EXPECT_EQ(value, kLaunches);
+}
+
+TEST(ThreadPool, UsesNoMoreThreadsThanAsked) {
+  static std::mutex mutex;
+  static std::set<std::thread::id> threads;
+  threads.clear();
+  ThreadPool::instance().run(
+      [](void* const*, long long) {
+        const std::lock_guard lock(mutex);
+        threads.insert(std::this_thread::get_id());
+      },
+      nullptr, 200, 1);
+  EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
+}
+
+TEST(ThreadPool, KnowsTheAllowedProcessors) {
+  const std::vector<int> cpus = allowed_cpus();
+  ASSERT_FALSE(cpus.empty());
+  EXPECT_TRUE(std::is_sorted(cpus.begin(), cpus.end()));
+}
+
+}  // namespace
+}  // namespace knobwise
