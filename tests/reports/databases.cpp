@@ -238,8 +238,8 @@ void make_sweep(const std::filesystem::path& path, std::size_t trials) {
     Search second = gpu_search;
     second.strategy = "annealing", second.seed = 2, second.start += 2000, second.scale_us *= 0.97;
     run_search(store, second, trials / 4);
-    const Search host_search{devices[1], on_host,        id, on_cpu, false, cases[i].gpu_us * 210, "exhaustive",
-                       3,          start + 100'000};
+    const Search host_search{
+        devices[1], on_host, id, on_cpu, false, cases[i].gpu_us * 210, "exhaustive", 3, start + 100'000};
     run_search(store, host_search, trials / 2);
     put_baseline(store, gpu_search, "cudnn", cases[i].gpu_us * (i == 2 ? 0.55 : 1.3));
     put_baseline(store, gpu_search, "direct_conv default", cases[i].gpu_us * 2.2);

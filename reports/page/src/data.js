@@ -63,6 +63,13 @@ export class Report {
     return `${family.backend}/${family.name}`;
   }
 
+  /** The family's name, with its source where the report holds several versions. */
+  familyLabel(index) {
+    const family = this.families[index];
+    const versions = this.families.filter((f) => f.name === family.name && f.backend === family.backend).length;
+    return versions > 1 ? `${family.name} @${family.source_hash.slice(0, 7)}` : family.name;
+  }
+
   group(problem, device) {
     return this.groups.find((g) => g.problemIndex === problem && g.deviceIndex === device);
   }

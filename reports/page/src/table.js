@@ -4,7 +4,7 @@ import { count, plural } from './format.js';
 
 /**
  * columns: [{key, label, value(row) -> what sorts and is copied, show(row) -> text or node, number: bool,
- *            title: explanation}]
+ *            broad: bool for long text, title: explanation}]
  * Returns {element, setRows(rows), setSort(key, descending)}.
  */
 export function dataTable({ caption, columns, rows, sort = null, descending = false, pageSize = 25, search = false,
@@ -52,7 +52,7 @@ export function dataTable({ caption, columns, rows, sort = null, descending = fa
       const content = column.show ? column.show(row) : String(column.value(row) ?? '–');
       return index === 0
         ? h('th', { scope: 'row', class: column.number ? 'number' : null }, content)
-        : h('td', { class: column.number ? 'number' : null }, content);
+        : h('td', { class: column.number ? 'number' : column.broad ? 'broad' : null }, content);
     });
     return h('tr', { class: onRow ? 'selectable' : null, ondblclick: onRow ? () => onRow(row) : null }, cells);
   }

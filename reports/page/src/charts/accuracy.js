@@ -59,9 +59,12 @@ export function accuracyFigure(group, requirement) {
     const gates = METRICS[metric].gates;
     const front = {
       name: 'Pareto front', type: 'line', step: 'end', symbol: 'none', lineStyle: { color: colours.text, width: 1.5 },
-      itemStyle: { color: colours.text }, data: paretoFront(group, metric).map(point), z: 5,
+      itemStyle: { color: colours.text }, data: paretoFront(group, metric).map(point).reverse(), z: 5,
+    };
+    const limits = {
+      name: 'accuracy classes', type: 'line', data: [],
       markLine: {
-        silent: true, symbol: 'none', lineStyle: { color: colours.bad, type: 'dashed' },
+        silent: true, symbol: 'none', precision: 12, lineStyle: { color: colours.bad, type: 'dashed' },
         label: { position: 'end', rotate: 90, align: 'right', verticalAlign: 'bottom', color: colours.bad, fontSize: colours.size, formatter: (line) => line.name, distance: [0, 4] },
         data: gates.map(([name, limit]) => ({ name, xAxis: limit })),
       },
@@ -71,7 +74,7 @@ export function accuracyFigure(group, requirement) {
       tooltip: { trigger: 'item', formatter: (item) => pointTooltip(group, item) },
       xAxis: logAxis(colours, METRICS[metric].label, [zero, ...errors, ...gates.map(([, limit]) => limit)], format.error),
       yAxis: vertical(logAxis(colours, 'time', trials.map((trial) => group.time(trial)), format.time)),
-      series: [...scatter, front],
+      series: [...scatter, front, limits],
     };
   };
   const figure = chartFigure({

@@ -46,7 +46,7 @@ export function categoryAxis(colours, name, data) {
     ...axis(colours, name, String),
     type: 'category',
     data,
-    axisLabel: { color: colours.muted, fontSize: colours.size, interval: 'auto', overflow: 'truncate', width: 90 },
+    axisLabel: { color: colours.muted, fontSize: colours.size, interval: data.length > 10 ? 'auto' : 0, rotate: data.some((text) => text.length > 5) && data.length > 4 ? 35 : 0, overflow: 'truncate', width: 90 },
   };
 }
 

@@ -3,6 +3,7 @@ import { copyButton, h, selectField } from '../dom.js';
 import { staleReason, thin } from '../data.js';
 import * as format from '../format.js';
 import { dataTable } from '../table.js';
+import { logTicks } from './axes.js';
 import { configurationText } from './convergence.js';
 import { chartFigure } from './figure.js';
 import { tunedKnobs } from './knobs.js';
@@ -52,7 +53,7 @@ export function trialExplorer(group, requirement, openTrial) {
   const filters = h('div', { class: 'controls' },
     selectField('Status', [['all', 'all'], ...statuses.map((status) => [status, format.words(status)])], 'all', (value) => { state.status = value; update(); }),
     selectField('Accuracy', [['all', 'all'], ['yes', 'met'], ['no', 'not met']], 'all', (value) => { state.accurate = value; update(); }),
-    families.length > 1 && selectField('Family', [['all', 'all'], ...families.map((family) => [family, group.report.families[family].name])], 'all', (value) => { state.family = value; update(); }),
+    families.length > 1 && selectField('Family', [['all', 'all'], ...families.map((family) => [family, group.report.familyLabel(family)])], 'all', (value) => { state.family = value; update(); }),
     h('details', { class: 'knob-filters' }, h('summary', {}, 'Filter by knob'), h('div', { class: 'controls' }, axes.map((axis, index) => axis.values &&
       selectField(axis.name, [['all', 'all'], ...axis.values.map((text, i) => [i, text])], 'all', (value) => {
         if (value === 'all') state.brushes.delete(index);
@@ -73,7 +74,7 @@ function makeAxes(group, knobs, families) {
     place: (trial) => (knob.value_of[trial] >= 0 ? knob.value_of[trial] : null),
   }));
   if (families.length > 1) {
-    list.unshift({ name: 'family', values: families.map((family) => group.report.families[family].name), place: (trial) => families.indexOf(group.columns.family[trial]) });
+    list.unshift({ name: 'family', values: families.map((family) => group.report.familyLabel(family)), place: (trial) => families.indexOf(group.columns.family[trial]) });
   }
   const logOf = (column) => (trial) => {
     const value = group.value(column, trial);
@@ -89,7 +90,7 @@ function parallelFigure(group, axes, ranked, state, update) {
   const lines = [...ranked.slice(0, FASTEST_LINES), ...others.items];
   return chartFigure({
     title: 'All trials in parallel coordinates',
-    about: 'One line a trial, bright ones are fast. Drag along an axis to keep what crosses it there; the table follows. A click on an axis takes its brush away.',
+    about: 'One line a trial, coloured by its time. Drag along an axis to keep what crosses it there; the table follows. A click on an axis takes its brush away.',
     height: 24,
     wide: true,
     note: others.left > 0 ? `The ${FASTEST_LINES} fastest trials and every ${Math.ceil((ranked.length - FASTEST_LINES) / OTHER_LINES)}th of the others are drawn; the brushes filter all.` : null,
@@ -106,26 +107,39 @@ function parallelFigure(group, axes, ranked, state, update) {
     },
     option: (colours) => {
       const times = lines.map((trial) => Math.log10(group.time(trial)));
+      const label = { color: colours.text, fontSize: colours.size, textBorderColor: colours.surface, textBorderWidth: 3 };
       return {
-        parallel: { left: 56, right: 96, top: 56, bottom: 24, axisExpandable: false },
+        parallel: { left: 56, right: 190, top: 56, bottom: 24, axisExpandable: false },
         parallelAxis: axes.map((axis, dim) => ({
           dim, name: axis.name, nameLocation: 'end', nameGap: 14,
           // Names of neighbours would run into each other: they alternate in height.
           nameTextStyle: { color: colours.text, fontSize: colours.size, padding: [0, 0, dim % 2 ? 16 : 0, 0] },
-          ...(axis.values ? { type: 'value', min: -0.5, max: axis.values.length - 0.5, interval: 1, axisLabel: { customValues: axis.values.map((_, i) => i), formatter: (value) => axis.values[Math.round(value)] ?? '', color: colours.text, fontSize: colours.size },
+          ...(axis.values ? { type: 'value', min: -0.5, max: axis.values.length - 0.5, interval: 1, axisLabel: { customValues: axis.values.map((_, i) => i), formatter: (value) => axis.values[Math.round(value)] ?? '', ...label },
                               axisTick: { customValues: axis.values.map((_, i) => i) } }
-                          : { type: 'value', scale: true, axisLabel: { formatter: (value) => axis.show(value), color: colours.text, fontSize: colours.size } }),
+                          : logarithmic(axis, lines, label)),
           axisLine: { lineStyle: { color: colours.muted } },
           areaSelectStyle: { width: 18, borderColor: colours.accent, color: colours.accent, opacity: 0.3 },
         })),
-        visualMap: { show: false, dimension: axes.length - 1, min: Math.min(...times), max: Math.max(...times) + 1e-9, inRange: { color: [...colours.ramp].reverse() } },
+        visualMap: { type: 'continuous', calculable: false, dimension: axes.length - 1, min: Math.min(...times), max: Math.max(...times) + 1e-9, inRange: { color: colours.ramp }, right: 0, top: 40, itemHeight: 110, itemWidth: 12, formatter: (value) => format.time(10 ** value), text: [format.time(10 ** Math.max(...times)), format.time(10 ** Math.min(...times))], textStyle: { color: colours.muted, fontSize: colours.size } },
         series: [{
           type: 'parallel', progressive: 200, smooth: false, inactiveOpacity: 0.02, activeOpacity: 0.8, lineStyle: { width: 1, opacity: 0.45 },
-          data: lines.map((trial) => axes.map((axis) => axis.place(trial) ?? '-')),
+          // The fastest are drawn last, above the others.
+          data: [...lines].reverse().map((trial) => axes.map((axis) => axis.place(trial) ?? '-')),
         }],
       };
     },
   });
+}
+
+// An axis of logarithms with ticks at round values.
+function logarithmic(axis, lines, label) {
+  const places = lines.map((trial) => axis.place(trial)).filter((place) => place !== null);
+  const low = places.length > 0 ? Math.min(...places) : 0;
+  const high = places.length > 0 ? Math.max(...places) : 1;
+  const margin = Math.max(0.02, (high - low) * 0.05);
+  const ticks = logTicks(10 ** (low - margin), 10 ** (high + margin)).map((tick) => Math.log10(tick));
+  return { type: 'value', min: low - margin, max: high + margin, axisTick: { customValues: ticks },
+           axisLabel: { customValues: ticks, formatter: (value) => axis.show(value), ...label } };
 }
 
 function trialColumns(group, requirement, knobs, openTrial) {
@@ -141,8 +155,8 @@ function trialColumns(group, requirement, knobs, openTrial) {
     { key: 'status', label: 'Status', value: (trial) => format.words(group.status(trial)), show: (trial) => statusText(group, trial) },
     { key: 'accuracy', label: 'Accuracy', value: (trial) => (!group.isOk(trial) ? null : group.meets(trial, requirement) ? 'met' : 'not met') },
     figures('max_abs', 'Max error', format.error),
-    { key: 'precision', label: 'Precision', value: (trial) => group.precision(trial) || null },
-    { key: 'family', label: 'Family', value: (trial) => group.family(trial).name },
+    !knobs.some((knob) => knob.name === 'precision') && { key: 'precision', label: 'Precision', value: (trial) => group.precision(trial) || null },
+    { key: 'family', label: 'Family', value: (trial) => group.report.familyLabel(group.columns.family[trial]) },
     ...knobs.map((knob) => ({ key: `knob ${knob.name}`, label: knob.name, number: typeof knob.values[0] === 'number',
                               value: (trial) => (knob.value_of[trial] >= 0 ? knob.values[knob.value_of[trial]] : null) })),
     figures('registers', 'Registers', format.count),

@@ -105,7 +105,7 @@ export function pairFigure(group, knobs) {
     });
   const figure = chartFigure({
     title: 'Two knobs together',
-    about: 'The best (or median) time of the trials with each pair of values. Bright is fast; empty cells were never measured, or are not in the space.',
+    about: 'The best (or median) time of the trials with each pair of values. The key gives the colours; empty cells were never measured, or are not in the space.',
     height: 20,
     controls: [
       choose('Across', () => first, (knob) => { first = knob; }),
@@ -124,7 +124,7 @@ export function pairFigure(group, knobs) {
         tooltip: { trigger: 'item', formatter: ({ data }) => tooltip(null, [[first.name, String(first.values[data.cell.a])], [second.name, String(second.values[data.cell.b])],
           [`${statistic} time`, format.time(data.cell.time)], ['trials', format.count(data.cell.count)]]) },
         visualMap: { type: 'continuous', min: low, max: Math.max(high, low + 1e-6), right: 0, top: 'middle', itemHeight: 120, itemWidth: 12, calculable: false,
-          inRange: { color: [...colours.ramp].reverse() }, formatter: (value) => format.time(10 ** value), textStyle: { color: colours.muted, fontSize: colours.size },
+          inRange: { color: colours.ramp }, formatter: (value) => format.time(10 ** value), textStyle: { color: colours.muted, fontSize: colours.size },
           text: [format.time(10 ** high), format.time(10 ** low)] },
         xAxis: { ...categoryAxis(colours, first.name, first.values.map(String)) },
         yAxis: vertical({ ...categoryAxis(colours, second.name, second.values.map(String)) }, 88),

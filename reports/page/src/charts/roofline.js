@@ -12,7 +12,7 @@ const STYLES = { fp32: 'solid', tf32: 'dashed', fp16: 'dotted', bf16: [8, 3, 2, 
 const intensity = (problem) => problem.flops / problem.bytes;
 
 // Points of one intensity lie on one line; a little spread by rank makes them visible.
-const spread = (index) => 1 + 0.06 * (((index * 0.618034) % 1) - 0.5);
+const spread = (index) => 1 + 0.4 * (((index * 0.618034) % 1) - 0.5);
 
 function roofs(colours, device, low, high) {
   const memory = device.ceilings.find((c) => c.resource === 'memory');
@@ -40,7 +40,7 @@ function roofs(colours, device, low, high) {
   return series;
 }
 
-const roofName = (ceiling) => `${resourceName(ceiling.resource)} (${ceiling.measured ? 'measured' : 'rated'})`;
+const roofName = (ceiling) => `${ceiling.resource === 'memory' ? 'memory' : ceiling.resource} (${ceiling.measured ? 'measured' : 'rated'})`;
 
 const ceilingText = (ceiling) =>
   ceiling.resource === 'memory' ? format.bandwidth(ceiling.per_second) : format.rate(ceiling.per_second);

@@ -8,6 +8,7 @@ const PRECISIONS = ['fp32', 'tf32', 'tf32x3', 'bf16', 'bf16x3', 'fp16', 'fp16x3'
 export function theme() {
   const style = getComputedStyle(document.documentElement);
   const read = (name) => style.getPropertyValue(name).trim();
+  const dark = read('--dark') === '1';
   return {
     text: read('--text'),
     muted: read('--muted'),
@@ -16,8 +17,8 @@ export function theme() {
     accent: read('--accent'),
     bad: read('--bad'),
     series: SERIES.map(read),
-    // Cividis: even in lightness, and readable by everyone; its dark end first.
-    ramp: ['#00204d', '#31446b', '#666970', '#958f78', '#cbba69', '#ffea46'],
+    // Cividis, readable by everyone: from what stands out on this background to what fades into it.
+    ramp: dark ? ['#ffea46', '#cbba69', '#958f78', '#666970', '#4a5570', '#31446b'] : ['#00204d', '#31446b', '#666970', '#958f78', '#cbba69', '#e6d98f'],
     font: style.fontFamily,
     size: Math.round(parseFloat(style.fontSize) * 0.8),
   };

@@ -45,7 +45,7 @@ function results(summaries) {
       versus('default', 'vs default', 'Time of the default configuration over the best time'),
       { key: 'share', label: 'Of the limit', number: true, title: 'Least possible time over the best time, by the roofline', value: (s) => s.share, show: shareCell },
       { key: 'error', label: 'Max error', number: true, value: (s) => s.error, show: (s) => format.error(s.error) },
-      { key: 'configuration', label: 'Configuration', value: (s) => (s.best === null ? null : `${s.group.family(s.best).name} ${configurationText(s.group, s.best)}`), show: configurationCell },
+      { key: 'configuration', label: 'Configuration', broad: true, value: (s) => (s.best === null ? null : `${s.group.family(s.best).name} ${configurationText(s.group, s.best)}`), show: configurationCell },
       { key: 'trials', label: 'Trials', number: true, value: (s) => s.group.count, show: (s) => format.count(s.group.count) },
       { key: 'failed', label: 'Failed', number: true, value: (s) => s.failed, show: (s) => format.count(s.failed) },
       { key: 'stale', label: 'Stale', number: true, title: 'Trials of an older kernel source, driver or version', value: (s) => s.stale, show: (s) => format.count(s.stale) },
