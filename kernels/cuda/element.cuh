@@ -15,43 +15,26 @@ __device__ inline double load_element(const void* data, int dtype, long long i) 
   return value;
 }
 
-// Rounds to a 16-bit format with `mantissa` explicit bits and exponent bias `bias` (fp16: 10, 15; bf16: 7,
-// 127), to nearest, ties to even, in one rounding: the hardware's conversions from double do not cover bf16
-// everywhere.
-__device__ inline unsigned short round_to_16(double value, int mantissa, int bias) {
-  const unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(value));
-  const unsigned sign = static_cast<unsigned>(bits >> 63) << 15;
-  const unsigned infinity = static_cast<unsigned>(2 * bias + 1) << mantissa;
-  const int exponent = static_cast<int>((bits >> 52) & 0x7FF);
-  unsigned long long fraction = bits & 0xFFFFFFFFFFFFFull;
-  if (exponent == 0x7FF) return sign | infinity | (fraction ? 1u << (mantissa - 1) : 0u);
-  if (exponent == 0) return sign;
-  fraction |= 1ull << 52;
-  int target = exponent - 1023 + bias;
-  int shift = 52 - mantissa;
-  if (target < 1) {  // subnormal in the 16-bit format: the exponent of 1, without the implied leading bit
-    shift += 1 - target;
-    target = 1;
-    if (shift > 54) return sign;
-  }
-  const unsigned long long half = 1ull << (shift - 1);
-  const unsigned long long rest = fraction & ((1ull << shift) - 1);
-  unsigned long long kept = fraction >> shift;
-  if (rest > half || (rest == half && (kept & 1))) ++kept;
-  // The leading bit, where kept, adds one to the exponent field; a carry out of the mantissa one more.
-  const long long magnitude = (static_cast<long long>(target - 1) << mantissa) + static_cast<long long>(kept);
-  return sign | (magnitude > infinity ? infinity : static_cast<unsigned>(magnitude));
-}
-
+// To nearest, ties to even; to the 16-bit types by way of float, as store_element() of kernels/operands.h
+// does.
 __device__ inline void store_element(void* data, int dtype, long long i, double value) {
+  const float single = static_cast<float>(value);
+  unsigned short bits = 0;
   if (dtype == kF64) {
     static_cast<double*>(data)[i] = value;
-  } else if (dtype == kF32) {
-    static_cast<float*>(data)[i] = static_cast<float>(value);
-  } else {
-    static_cast<unsigned short*>(data)[i] =
-        dtype == kF16 ? round_to_16(value, 10, 15) : round_to_16(value, 7, 127);
+    return;
   }
+  if (dtype == kF32) {
+    static_cast<float*>(data)[i] = single;
+    return;
+  }
+  if (dtype == kF16) {
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(single));
+  } else {
+    const unsigned word = __float_as_uint(single);
+    bits = (single != single ? word | 0x400000 : word + 0x7FFF + (word >> 16 & 1)) >> 16;
+  }
+  static_cast<unsigned short*>(data)[i] = bits;
 }
 
 __device__ inline long long global_thread() {

@@ -10,14 +10,6 @@
 namespace knobwise {
 namespace {
 
-constexpr std::string_view kSpace = R"({
-  "General": {"BenchmarkName": "reference"},
-  "ConfigurationSpace": {
-    "TuningParameters": [{"Name": "precision", "Type": "string", "Values": "['fp64']", "Default": "'fp64'"}],
-    "Conditions": []
-  }
-})";
-
 constexpr std::uint32_t kThreads = ReferenceTile::kThreads;
 constexpr std::int64_t kScratchBytes = std::int64_t{1} << 30;
 constexpr std::int64_t kHeaderBytes = 256;
@@ -243,9 +235,12 @@ class ReferenceFamily final : public KernelFamily {
   std::optional<std::string> unsupported_reason(const Problem&, const DeviceInfo&) const override {
     return {};
   }
-  std::string_view space_json() const override { return kSpace; }
+  std::string_view space_json() const override {
+    static const std::string text = device_source("cuda_reference.json");
+    return text;
+  }
   std::string source_hash() const override {
-    return text_digest({"1", kSpace, device_source("reference_tile.h"), device_source("element.cuh"),
+    return text_digest({"1", space_json(), device_source("reference_tile.h"), device_source("element.cuh"),
                         device_source("reference.cuh")});
   }
   KernelInstance instantiate(const Problem& problem, const Configuration&, const DeviceInfo&) const override {

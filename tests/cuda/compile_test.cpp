@@ -43,6 +43,17 @@ TEST_P(CompileTest, ReportsResourcesAndCode) {
   EXPECT_GT(code.seconds, 0);
 }
 
+// NVRTC may answer from its disk cache, which holds no report.
+TEST_P(CompileTest, ReportsTheSameAgain) {
+  const KernelInstance instance =
+      instance_of("extern \"C\" __global__ void f(float* out) { out[threadIdx.x] *= 3; }");
+  const DeviceInfo target = cuda_target_info(GetParam());
+  const CompiledCode first = cuda_compile(instance, target), again = cuda_compile(instance, target);
+  EXPECT_GT(first.resources.registers, 0);
+  EXPECT_EQ(again.resources.registers, first.resources.registers);
+  EXPECT_EQ(again.image, first.image);
+}
+
 TEST_P(CompileTest, ShowsTheStackFrameOfAnArrayThatIsIndexedAtRunTime) {
   const CompiledCode code = cuda_compile(instance_of(R"(
       extern "C" __global__ void f(float* out, int n) {

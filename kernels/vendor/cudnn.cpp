@@ -1,0 +1,362 @@
+#include "kernels/vendor/cudnn.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+#include <map>
+#include <mutex>
+
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_module.h"
+#include "kernels/cuda/device_source.h"
+#include "kernels/cuda/nvrtc.h"
+#include "kernels/device.h"
+#include "kernels/vendor/cudnn_library.h"
+#include "kernels/vendor/cudnn_passes.h"
+
+namespace knobwise {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr std::size_t kMaxParameters = 16;  // as in cudnn_passes.cuh
+constexpr std::size_t kAlignment = 256;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// A cuDNN object that is destroyed with its owner.
+template <class Handle>
+class Owned {
+ public:
+  Owned(int (*create)(Handle*), int (*destroy)(Handle), const char* call) : destroy_(destroy) {
+    check_cudnn(create(&handle_), call);
+  }
+  ~Owned() { destroy_(handle_); }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  Handle get() const { return handle_; }
+
+ private:
+  Handle handle_{};
+  int (*destroy_)(Handle);
+};
+
+// One handle for a device, because creating one takes long; it serves one thread at a time.
+struct SharedHandle {
+  explicit SharedHandle(std::shared_ptr<const CudaContext> device_context)
+      : context(std::move(device_context)),
+        handle(cudnn_library().Create, cudnn_library().Destroy, "cudnnCreate") {}
+  std::shared_ptr<const CudaContext> context;
+  std::mutex mutex;
+  Owned<cudnn::Handle> handle;
+};
+
+std::shared_ptr<SharedHandle> handle_of(const std::shared_ptr<const CudaContext>& context) {
+  static std::mutex mutex;
+  static std::map<const CudaContext*, std::weak_ptr<SharedHandle>> handles;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<SharedHandle> handle = handles[context.get()].lock();
+  if (!handle) {
+    const CudaContext::Scope scope(*context);
+    handle = std::make_shared<SharedHandle>(context);
+    handles[context.get()] = handle;
+  }
+  return handle;
+}
+
+int algorithm_of(const std::string& name) {
+  static const std::map<std::string, int, std::less<>> algorithms = {
+      {"implicit_gemm", cudnn::kImplicitGemm},
+      {"implicit_precomp_gemm", cudnn::kImplicitPrecompGemm},
+      {"gemm", cudnn::kGemm},
+      {"fft", cudnn::kFft},
+      {"fft_tiling", cudnn::kFftTiling},
+      {"winograd", cudnn::kWinograd},
+      {"winograd_nonfused", cudnn::kWinogradNonfused}};
+  return algorithms.at(name);
+}
+
+int dtype_of(DType dtype) {
+  return dtype == DType::f32 ? cudnn::kFloat : dtype == DType::f16 ? cudnn::kHalf : cudnn::kBfloat16;
+}
+
+// The trailing dimensions of a problem as cuDNN wants them: at least two.
+std::vector<int> trailing(const Problem& problem, const std::array<std::int64_t, 3>& values) {
+  const std::size_t count = problem.rank == 3 ? 3 : 2;
+  std::vector<int> result;
+  for (std::size_t i = 3 - count; i < 3; ++i) result.push_back(static_cast<int>(values[i]));
+  return result;
+}
+
+// cuDNN's description of a convolution.
+class Descriptors {
+ public:
+  Descriptors(const Problem& problem, int format, bool tensor_cores);
+
+  cudnn::Tensor x() const { return x_.get(); }
+  cudnn::Tensor y() const { return y_.get(); }
+  cudnn::Tensor bias() const { return bias_.get(); }
+  cudnn::Filter w() const { return w_.get(); }
+  cudnn::Convolution convolution() const { return convolution_.get(); }
+  cudnn::Activation identity() const { return identity_.get(); }
+
+ private:
+  using TensorOwner = Owned<cudnn::Tensor>;
+  static TensorOwner tensor() {
+    return {cudnn_library().CreateTensorDescriptor, cudnn_library().DestroyTensorDescriptor,
+            "cudnnCreateTensorDescriptor"};
+  }
+  static void set(const TensorOwner& tensor, int format, int dtype, std::int64_t n, std::int64_t c,
+                  std::vector<int> spatial) {
+    std::vector<int> extents = {static_cast<int>(n), static_cast<int>(c)};
+    extents.insert(extents.end(), spatial.begin(), spatial.end());
+    check_cudnn(cudnn_library().SetTensorNdDescriptorEx(tensor.get(), format, dtype,
+                                                        static_cast<int>(extents.size()), extents.data()),
+                "cudnnSetTensorNdDescriptorEx");
+  }
+
+  TensorOwner x_ = tensor(), y_ = tensor(), bias_ = tensor();
+  Owned<cudnn::Filter> w_{cudnn_library().CreateFilterDescriptor, cudnn_library().DestroyFilterDescriptor,
+                          "cudnnCreateFilterDescriptor"};
+  Owned<cudnn::Convolution> convolution_{cudnn_library().CreateConvolutionDescriptor,
+                                         cudnn_library().DestroyConvolutionDescriptor,
+                                         "cudnnCreateConvolutionDescriptor"};
+  Owned<cudnn::Activation> identity_{cudnn_library().CreateActivationDescriptor,
+                                     cudnn_library().DestroyActivationDescriptor,
+                                     "cudnnCreateActivationDescriptor"};
+};
+
+Descriptors::Descriptors(const Problem& problem, int format, bool tensor_cores) {
+  const CudnnLibrary& library = cudnn_library();
+  const int dtype = dtype_of(problem.dtype);
+  const Extents conv = problem.conv_extents();
+  set(x_, format, dtype, problem.n, problem.c, trailing(problem, problem.in));
+  set(y_, format, dtype, conv.n, conv.c, trailing(problem, {conv.d, conv.h, conv.w}));
+  set(bias_, format, dtype, 1, problem.k, trailing(problem, {1, 1, 1}));
+  std::vector<int> filter = trailing(problem, problem.filter);
+  filter.insert(filter.begin(), {static_cast<int>(problem.k), static_cast<int>(problem.c / problem.groups)});
+  check_cudnn(
+      library.SetFilterNdDescriptor(w_.get(), dtype, format, static_cast<int>(filter.size()), filter.data()),
+      "cudnnSetFilterNdDescriptor");
+  const std::vector<int> pad = trailing(problem, problem.pad), stride = trailing(problem, problem.stride),
+                         dilation = trailing(problem, problem.dilation);
+  check_cudnn(library.SetConvolutionNdDescriptor(convolution_.get(), static_cast<int>(pad.size()), pad.data(),
+                                                 stride.data(), dilation.data(), cudnn::kCrossCorrelation,
+                                                 cudnn::kFloat),
+              "cudnnSetConvolutionNdDescriptor");
+  check_cudnn(library.SetConvolutionGroupCount(convolution_.get(), static_cast<int>(problem.groups)),
+              "cudnnSetConvolutionGroupCount");
+  check_cudnn(library.SetConvolutionMathType(convolution_.get(),
+                                             tensor_cores ? cudnn::kTensorOpMath : cudnn::kFmaMath),
+              "cudnnSetConvolutionMathType");
+  check_cudnn(library.SetActivationDescriptor(identity_.get(), cudnn::kIdentity, cudnn::kPropagateNan, 0),
+              "cudnnSetActivationDescriptor");
+}
+
+std::string compile_passes(const std::string& source, const DeviceInfo& info) {
+  return nvrtc_compile(source,
+                       {"--gpu-architecture=" + nvrtc_architecture(info.compute_capability), "--std=c++17"})
+      .cubin;
+}
+
+class CudnnExecutable final : public Executable {
+ public:
+  CudnnExecutable(const Problem& problem, const Configuration& configuration, CudaDevice& device);
+
+  std::size_t packed_bytes() const override { return packed_bytes_; }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  void prepare(const Buffers& buffers, Stream stream) override;
+  void run(const Buffers& buffers, Stream stream) override;
+  Resources resources() const override { return {}; }
+
+ private:
+  struct Step {
+    CudaKernel kernel;
+    Pass pass;
+  };
+  void lay_out_workspace(const PassPlan& plan);
+  void convolve(const Buffers& buffers, const void* x, void* y, Stream stream);
+  char* at(const Buffers& buffers, std::size_t offset) const {
+    return static_cast<char*>(buffers.workspace) + offset;
+  }
+  void* resolve(PassTensor tensor, const Buffers& buffers) const;
+
+  Problem problem_;
+  bool nhwc_, converts_, adds_bias_;
+  int algorithm_;
+  PassPlan plan_;
+  std::shared_ptr<SharedHandle> shared_;
+  Descriptors descriptors_;
+  CudaModule module_;
+  CudaKernel pack_, convert_;
+  std::vector<Step> steps_;
+  std::size_t packed_bytes_ = 0, workspace_bytes_ = 0, library_bytes_ = 0;
+  std::size_t input_offset_ = 0, convolution_offset_ = 0, scratch_offset_[2] = {0, 0};
+};
+
+CudnnExecutable::CudnnExecutable(const Problem& problem, const Configuration& configuration,
+                                 CudaDevice& device)
+    : problem_(problem),
+      nhwc_(configuration.text("format") == "nhwc"),
+      converts_(nhwc_ != (problem.layout == Layout::nhwc)),
+      // cuDNN fuses a bias without an activation with this algorithm only.
+      adds_bias_(problem.bias && configuration.text("algorithm") == "implicit_precomp_gemm"),
+      algorithm_(algorithm_of(configuration.text("algorithm"))),
+      plan_(plan_passes(problem, nhwc_, adds_bias_)),
+      shared_(handle_of(device.context())),
+      descriptors_(problem, nhwc_ ? cudnn::kNhwc : cudnn::kNchw, configuration.text("precision") != "fp32"),
+      module_(device.context(), compile_passes(plan_.source, device.info())) {
+  {
+    const CudaContext::Scope scope(*shared_->context);
+    const std::lock_guard lock(shared_->mutex);
+    check_cudnn(cudnn_library().GetConvolutionForwardWorkspaceSize(
+                    shared_->handle.get(), descriptors_.x(), descriptors_.w(), descriptors_.convolution(),
+                    descriptors_.y(), algorithm_, &library_bytes_),
+                "cudnnGetConvolutionForwardWorkspaceSize");
+  }
+  const ParameterSpec weights = problem.parameters().front();
+  if (nhwc_) packed_bytes_ = static_cast<std::size_t>(weights.elements()) * size_of(problem.dtype);
+  pack_ = module_.kernel("kw_pack_weights", {pass_blocks(weights.elements()), 1, 1}, {kThreads, 1, 1});
+  if (converts_) {
+    convert_ = module_.kernel("kw_convert_input", {pass_blocks(problem.input_extents().elements()), 1, 1},
+                              {kThreads, 1, 1});
+  }
+  for (const Pass& pass : plan_.passes) {
+    steps_.push_back({module_.kernel(pass.function, {pass.blocks, 1, 1}, {pass.threads, 1, 1}), pass});
+  }
+  lay_out_workspace(plan_);
+}
+
+void CudnnExecutable::lay_out_workspace(const PassPlan& plan) {
+  const std::size_t element = size_of(problem_.dtype);
+  std::size_t end = aligned(library_bytes_);
+  const auto take = [&end](std::size_t bytes) {
+    const std::size_t begin = end;
+    end += aligned(bytes);
+    return begin;
+  };
+  if (converts_)
+    input_offset_ = take(static_cast<std::size_t>(problem_.input_extents().elements()) * element);
+  if (!plan.in_place)
+    convolution_offset_ = take(static_cast<std::size_t>(problem_.conv_extents().elements()) * element);
+  for (int i = 0; i < 2; ++i) scratch_offset_[i] = take(plan.scratch_bytes[i]);
+  workspace_bytes_ = end;
+}
+
+void* CudnnExecutable::resolve(PassTensor tensor, const Buffers& buffers) const {
+  switch (tensor) {
+    case PassTensor::convolution:
+      return plan_.in_place ? buffers.output : at(buffers, convolution_offset_);
+    case PassTensor::scratch0:
+      return at(buffers, scratch_offset_[0]);
+    case PassTensor::scratch1:
+      return at(buffers, scratch_offset_[1]);
+    case PassTensor::output:
+      return buffers.output;
+  }
+  return nullptr;
+}
+
+void CudnnExecutable::prepare(const Buffers& buffers, Stream stream) {
+  if (!nhwc_) return;
+  const CudaContext::Scope scope(module_.context());
+  void* weights = buffers.parameters.at(0);
+  void* packed = buffers.packed;
+  void* arguments[] = {&weights, &packed};
+  module_.launch(pack_, arguments, stream);
+}
+
+void CudnnExecutable::convolve(const Buffers& buffers, const void* x, void* y, Stream stream) {
+  const CudnnLibrary& library = cudnn_library();
+  const void* weights = nhwc_ ? buffers.packed : buffers.parameters.at(0);
+  const float one = 1, zero = 0;
+  const std::lock_guard lock(shared_->mutex);
+  const cudnn::Handle handle = shared_->handle.get();
+  check_cudnn(library.SetStream(handle, stream), "cudnnSetStream");
+  if (adds_bias_) {
+    check_cudnn(
+        library.ConvolutionBiasActivationForward(
+            handle, &one, descriptors_.x(), x, descriptors_.w(), weights, descriptors_.convolution(),
+            algorithm_, buffers.workspace, library_bytes_, &zero, descriptors_.y(), y, descriptors_.bias(),
+            buffers.parameters.at(1), descriptors_.identity(), descriptors_.y(), y),
+        "cudnnConvolutionBiasActivationForward");
+  } else {
+    check_cudnn(library.ConvolutionForward(handle, &one, descriptors_.x(), x, descriptors_.w(), weights,
+                                           descriptors_.convolution(), algorithm_, buffers.workspace,
+                                           library_bytes_, &zero, descriptors_.y(), y),
+                "cudnnConvolutionForward");
+  }
+}
+
+void CudnnExecutable::run(const Buffers& buffers, Stream stream) {
+  const CudaContext::Scope scope(module_.context());
+  const void* x = buffers.input;
+  if (converts_) {
+    void* converted = at(buffers, input_offset_);
+    void* arguments[] = {&x, &converted};
+    module_.launch(convert_, arguments, stream);
+    x = converted;
+  }
+  convolve(buffers, x, resolve(PassTensor::convolution, buffers), stream);
+  std::array<void*, kMaxParameters> parameters{};
+  std::copy(buffers.parameters.begin(), buffers.parameters.end(), parameters.begin());
+  for (const Step& step : steps_) {
+    void* in = resolve(step.pass.in, buffers);
+    void* out = resolve(step.pass.out, buffers);
+    void* arguments[] = {&in, &out, parameters.data()};
+    module_.launch(step.kernel, arguments, stream);
+  }
+}
+
+class CudnnFamily final : public KernelFamily {
+ public:
+  std::string_view name() const override { return "cudnn"; }
+  Backend backend() const override { return Backend::cuda; }
+
+  std::optional<std::string> unsupported_reason(const Problem& problem, const DeviceInfo&) const override {
+    if (!cudnn_library().problem.empty()) return cudnn_library().problem;
+    constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+    for (std::int64_t elements : {problem.input_extents().elements(), problem.conv_extents().elements()}) {
+      if (elements > kMost) return "cuDNN's tensors end at 2^31 - 1 elements";
+    }
+    if (problem.parameters().size() > kMaxParameters) {
+      return fmt::format("at most {} parameters are passed to the epilogue", kMaxParameters);
+    }
+    return {};
+  }
+
+  std::string_view space_json() const override {
+    static const std::string text = device_source("cudnn.json");
+    return text;
+  }
+
+  std::vector<std::pair<std::string, Value>> extra_constants(const Problem& problem,
+                                                             const DeviceInfo&) const override {
+    return {{"dtype", std::string(to_string(problem.dtype))}};
+  }
+
+  std::string source_hash() const override {
+    const std::size_t version = cudnn_library().problem.empty() ? cudnn_library().GetVersion() : 0;
+    return text_digest({"1", fmt::format("{}", version), space_json(), device_source("cudnn_passes.cuh")});
+  }
+
+  bool builtin() const override { return true; }
+
+  std::unique_ptr<Executable> create_builtin(const Problem& problem, const Configuration& configuration,
+                                             Device& device) const override {
+    auto* cuda = dynamic_cast<CudaDevice*>(&device);
+    if (!cuda) throw TrialError("unsupported", "cuDNN needs a CUDA device");
+    return std::make_unique<CudnnExecutable>(problem, configuration, *cuda);
+  }
+};
+
+}  // namespace
+
+const KernelFamily& cudnn_family() {
+  static const CudnnFamily family;
+  return family;
+}
+
+}  // namespace knobwise
