@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/reference_family.h"
 #include "tests/cuda/gpu_fixture.h"
+#include "tests/cuda/small_problems.h"
 
 namespace knobwise {
 namespace {
@@ -37,26 +38,8 @@ std::vector<double> host_reference(Device& device, const Problem& problem, const
   return output;
 }
 
-const char* const kProblems[] = {
-    "conv2d n=3 c=5 h=19 w=17 k=7 r=3 s=3 bias",
-    "conv2d n=2 c=3 h=40 w=37 k=24 r=11 s=11 stride=4 pad=2 bias",
-    "conv2d n=2 c=8 h=18 w=20 k=70 r=3 s=3 bias | div 2 | leaky_relu 0.01",
-    "conv2d n=2 c=8 h=18 w=20 k=150 r=1 s=2 stride=1x2 dilation=2x1 pad=0x1",
-    "conv2d n=2 c=12 h=9 w=11 k=12 r=3 s=3 pad=1 groups=12 bias | relu",
-    "conv2d n=2 c=12 h=9 w=11 k=36 r=3 s=3 pad=1 groups=4 layout=nhwc | silu | residual",
-    "conv2d n=3 c=4 h=9 w=9 k=8 r=3 s=3 | residual | mish | mul 1.5 | add 1 | sub 0.25 | sigmoid | tanh",
-    "conv2d n=2 c=4 h=9 w=9 k=8 r=3 s=3 | gelu | hardswish | clamp -0.25 0.5",
-    "conv2d n=2 c=4 h=9 w=9 k=8 r=3 s=3 layout=nhwc | mean height | max channel | sum width",
-    "conv2d n=2 c=4 h=9 w=9 k=8 r=3 s=3 | instance_norm eps=1e-5 affine",
-    "conv2d n=2 c=4 h=9 w=9 k=8 r=3 s=3 dtype=f16 layout=nhwc bias | instance_norm eps=1e-5",
-    "conv2d n=2 c=4 h=9 w=9 k=8 r=3 s=3 dtype=bf16 bias | group_norm groups=4 eps=1e-3 affine | relu",
-    "conv3d n=3 c=3 d=7 h=8 w=9 k=24 t=3 r=3 s=3 bias | min depth | softmax channel",
-    "conv3d n=2 c=4 d=6 h=7 w=8 k=6 t=2 r=3 s=1 pad=1 groups=2 layout=nhwc | max depth | softmax channel",
-    "conv1d n=3 c=16 w=100 k=32 s=3 pad=1 | group_norm groups=8 eps=1e-5 affine",
-};
-
 TEST_F(ReferenceGpuTest, AgreesWithTheHostOnEveryKindOfProblem) {
-  for (const char* line : kProblems) {
+  for (const char* line : kSmallProblems) {
     const Problem problem = Problem::parse(line);
     const auto executable = reference(problem);
     DeviceTensors tensors(device(), problem);
