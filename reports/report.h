@@ -10,11 +10,12 @@ namespace knobwise {
 
 /// What a report covers.
 struct ReportOptions {
-  std::optional<std::string> problem;  ///< Only the problem of this canonical line.
-  std::optional<std::string>
-      device;  ///< Only devices whose label or backend holds this text; case is ignored.
-  std::optional<std::string>
-      since;  ///< Only trials and sessions from this UTC date or time on ("2026-01-31").
+  /// Only the problem of this canonical line.
+  std::optional<std::string> problem = std::nullopt;
+  /// Only devices whose backend, vendor, name or architecture holds this text; case is ignored.
+  std::optional<std::string> device = std::nullopt;
+  /// Only trials and baselines from this UTC date or time on ("2026-01-31").
+  std::optional<std::string> since = std::nullopt;
   std::string title = "knobwise report";
 };
 

@@ -19,7 +19,9 @@ const RESOURCE_NAMES = {
 export const resourceName = (resource) => RESOURCE_NAMES[resource] ?? resource;
 
 export async function unpack(base64) {
-  const bytes = Uint8Array.from(atob(base64.trim()), (character) => character.charCodeAt(0));
+  const characters = atob(base64.trim());
+  const bytes = new Uint8Array(characters.length);
+  for (let i = 0; i < bytes.length; i += 1) bytes[i] = characters.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
   return new Report(JSON.parse(await new Response(stream).text()));
 }

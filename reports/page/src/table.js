@@ -49,10 +49,11 @@ export function dataTable({ caption, columns, rows, sort = null, descending = fa
 
   function drawRow(row) {
     const cells = columns.map((column, index) => {
+      const kind = column.number ? 'number' : column.broad ? 'broad' : null;
       const content = column.show ? column.show(row) : String(column.value(row) ?? '–');
       return index === 0
-        ? h('th', { scope: 'row', class: column.number ? 'number' : null }, content)
-        : h('td', { class: column.number ? 'number' : column.broad ? 'broad' : null }, content);
+        ? h('th', { scope: 'row', class: kind }, content)
+        : h('td', { class: kind }, content);
     });
     return h('tr', { class: onRow ? 'selectable' : null, ondblclick: onRow ? () => onRow(row) : null }, cells);
   }

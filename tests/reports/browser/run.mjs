@@ -26,8 +26,18 @@ const context = await chromium.launchPersistentContext(profile, {
   offline: true,
 });
 
+/** page.computed(): milliseconds of processor time that the page's thread has used, whatever else the machine does. */
+async function measure(page) {
+  const session = await context.newCDPSession(page);
+  await session.send('Performance.enable', { timeDomain: 'threadTicks' });
+  page.computed = async () => {
+    const { metrics } = await session.send('Performance.getMetrics');
+    return Math.round(1000 * metrics.find(({ name }) => name === 'TaskDuration').value);
+  };
+}
+
 /** Opens a view; every complaint of the page and every request that leaves the file is a failure. */
-async function open(name, fragment = '#/', { theme = 'light', width = 1400 } = {}) {
+async function open(name, fragment = '#/', { theme = 'light', width = 1400, measured = false } = {}) {
   const page = await context.newPage();
   await page.setViewportSize({ width, height: 900 });
   await page.emulateMedia({ colorScheme: theme });
@@ -36,6 +46,7 @@ async function open(name, fragment = '#/', { theme = 'light', width = 1400 } = {
   page.on('pageerror', (error) => page.problems.push(error.stack ?? String(error)));
   page.on('request', (request) => /^(file|data|blob):/.test(request.url()) || page.problems.push(`request: ${request.url()}`));
   page.on('request', (request) => request.url().startsWith('file:') && !request.url().split('#')[0].endsWith(`${name}.html`) && page.problems.push(`request: ${request.url()}`));
+  if (measured) await measure(page);
   await page.goto(`${pathToFileURL(path.join(reports, `${name}.html`))}${fragment}`);
   await page.waitForSelector('main > *');
   return page;
@@ -235,23 +246,22 @@ const tests = {
   },
 
   async 'a hundred thousand trials open within three seconds and stay responsive'() {
-    const started = Date.now();
-    const page = await open('large');
-    const opened = Date.now() - started;
+    const page = await open('large', '#/', { measured: true });
+    const opened = await page.computed();
     const trials = await page.locator('.findings').innerText();
     assert.match(trials, /1\d\d,\d{3} trials/);
     await page.evaluate(() => { location.hash = '#/result/1-0'; });
     await page.waitForSelector('.tiles');
     await drawAll(page);
-    const sorting = await page.evaluate(() => {
+    const before = await page.computed();
+    await page.evaluate(() => {
       const button = [...document.querySelectorAll('.explorer .sort')].find((candidate) => candidate.textContent === 'Rate');
-      const before = performance.now();
       button.click();
-      return performance.now() - before;
     });
+    const sorting = await page.computed() - before;
     console.log(`  opened in ${opened} ms, sorted in ${Math.round(sorting)} ms: ${trials.split('\n').at(-1)}`);
-    assert.ok(opened < 3000 * slack, `took ${opened} ms`);
-    assert.ok(sorting < 1000 * slack, `sorting took ${sorting} ms`);
+    assert.ok(opened < 3000, `took ${opened} ms`);
+    assert.ok(sorting < 1000, `sorting took ${sorting} ms`);
     await close(page);
   },
 
@@ -287,14 +297,14 @@ const tests = {
   },
 };
 
-// A busy machine is slower than the one the limits are meant for.
-const slack = Number(process.env.KNOBWISE_TEST_SLACK ?? 1);
 const wanted = process.argv[4];
+let passed = 0;
 let failed = 0;
 for (const [name, test] of Object.entries(tests)) {
   if (wanted && !name.includes(wanted)) continue;
   try {
     await test();
+    passed += 1;
     console.log(`ok      ${name}`);
   } catch (error) {
     failed += 1;
@@ -303,5 +313,5 @@ for (const [name, test] of Object.entries(tests)) {
 }
 await context.close();
 rmSync(profile, { recursive: true, force: true });
-console.log(`${Object.keys(tests).length - failed} passed, ${failed} failed`);
+console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed > 0 ? 1 : 0);

@@ -41,7 +41,7 @@ export function trialExplorer(group, requirement, openTrial) {
   };
 
   const table = dataTable({
-    caption: 'Trials', columns: trialColumns(group, requirement, knobs, openTrial), rows: everything, sort: 'time', search: true,
+    caption: 'Trials', columns: trialColumns(group, requirement, group.knobs, openTrial), rows: everything, sort: 'time', search: true,
     onRow: openTrial, empty: 'No trial passes the filters.',
   });
   const clear = () => {
@@ -142,7 +142,7 @@ function logarithmic(axis, lines, label) {
            axisLabel: { customValues: ticks, formatter: (value) => axis.show(value), ...label } };
 }
 
-function trialColumns(group, requirement, knobs, openTrial) {
+function trialColumns(group, requirement, group.knobs, openTrial) {
   const figures = (key, label, show) => group.columns[key] && {
     key, label, number: true, value: (trial) => group.value(key, trial),
     show: (trial) => (group.value(key, trial) === null ? format.MISSING : show(group.value(key, trial))),
@@ -159,6 +159,8 @@ function trialColumns(group, requirement, knobs, openTrial) {
     { key: 'family', label: 'Family', value: (trial) => group.report.familyLabel(group.columns.family[trial]) },
     ...knobs.map((knob) => ({ key: `knob ${knob.name}`, label: knob.name, number: typeof knob.values[0] === 'number',
                               value: (trial) => (knob.value_of[trial] >= 0 ? knob.values[knob.value_of[trial]] : null) })),
+    group.columns.reason && { key: 'reason', label: 'Reason', broad: true, value: (trial) => group.reason(trial) || null,
+                              show: (trial) => (group.reason(trial) ? h('span', { class: 'knob-text' }, format.shorten(group.reason(trial), 120)) : format.MISSING) },
     figures('registers', 'Registers', format.count),
     figures('occupancy', 'Occupancy', format.percent),
     { key: 'copy', label: 'Configuration', value: (trial) => JSON.stringify(group.configuration(trial)),

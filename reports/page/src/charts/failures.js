@@ -24,7 +24,7 @@ export function failuresFigure(group) {
   const upward = [...rows].reverse();
   return chartFigure({
     title: 'Failures by reason',
-    about: `${format.count(group.failed())} of ${format.plural(group.count, 'trial')} gave no time. Failures inform the search; they cost nothing else.`,
+    about: `${format.count(group.failed())} of ${format.plural(group.count, 'trial')} gave no time.`,
     height: 5 + rows.length * 2,
     option: (colours) => ({
       grid: { left: 130, right: 48, top: 8, bottom: 48 },
@@ -43,7 +43,7 @@ export function failuresFigure(group) {
         { key: 'status', label: 'Reason', value: (row) => format.words(row.status) },
         { key: 'count', label: 'Trials', number: true, value: (row) => row.trials.length },
         { key: 'share', label: 'Share', number: true, value: (row) => row.trials.length / group.count, show: (row) => format.percent(row.trials.length / group.count) },
-        { key: 'example', label: 'Example', value: (row) => group.reason(row.example), show: (row) => h('code', { class: 'message' }, group.reason(row.example) || '–') },
+        { key: 'example', label: 'Example', broad: true, value: (row) => group.reason(row.example), show: (row) => h('code', { class: 'message' }, group.reason(row.example) || '–') },
         { key: 'knobs', label: 'Its configuration', value: (row) => configurationText(group, row.example) },
       ],
       rows,

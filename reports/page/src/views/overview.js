@@ -37,7 +37,7 @@ function results(summaries) {
     pageSize: 50,
     rows: summaries,
     columns: [
-      { key: 'problem', label: 'Problem', value: (s) => s.group.problem.line, show: (s) => h('a', { href: `#/result/${s.group.key}` }, s.group.problem.line) },
+      { key: 'problem', label: 'Problem', broad: true, value: (s) => s.group.problem.line, show: (s) => h('a', { href: `#/result/${s.group.key}` }, s.group.problem.line) },
       { key: 'device', label: 'Device', value: (s) => deviceLabel(s.group.device) },
       { key: 'time', label: 'Best time', number: true, value: (s) => s.time, show: (s) => format.time(s.time) },
       { key: 'rate', label: 'Rate', number: true, value: (s) => s.throughput, show: (s) => format.rate(s.throughput) },

@@ -38,7 +38,7 @@ function sessionTable(report) {
     rows: courses(report), search: true, sort: 'started', descending: true, empty: 'No session on record.',
     columns: [
       { key: 'started', label: 'Started', value: ({ record }) => record.started, show: ({ record }) => format.moment(record.started) },
-      { key: 'problem', label: 'Problem', value: ({ record }) => report.problems[record.problem].line, show: ({ record }) => {
+      { key: 'problem', label: 'Problem', broad: true, value: ({ record }) => report.problems[record.problem].line, show: ({ record }) => {
         const group = report.group(record.problem, record.device);
         const line = report.problems[record.problem].line;
         return group ? h('a', { href: `#/result/${group.key}` }, line) : line;
