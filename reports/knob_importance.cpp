@@ -203,7 +203,8 @@ KnobImportance knob_importance(const std::vector<TrialRecord>& trials, const std
   const Samples samples = make_samples(trials, knobs);
   if (samples.size() < kFewestTrials || samples.features.empty()) return {};
   const double spread = variance(samples.target);
-  if (spread <= 0) return {};
+  constexpr double kRounding = 1e-12;
+  if (spread <= kRounding) return {};
 
   Random random;
   OutOfBag out{std::vector<double>(samples.size()), std::vector<int>(samples.size()), 0, 0,

@@ -93,6 +93,11 @@ class ReportTest : public testing::Test {
   fs::path folder_ = fs::temp_directory_path() / ("knobwise_report_test_" + std::to_string(getpid()));
 };
 
+// A page is too long for a matcher's message.
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 std::size_t count_trials(const json& data) {
   std::size_t count = 0;
   for (const json& group : data["groups"]) count += group["count"].get<std::size_t>();
@@ -104,10 +109,10 @@ TEST_F(ReportTest, RefersToNothingOutsideItself) {
   const std::string text = page({at("a.db")});
   EXPECT_FALSE(std::regex_search(text, std::regex(R"(\bsrc\s*=\s*["']?(https?:)?//)")));
   EXPECT_FALSE(std::regex_search(text, std::regex(R"(\bhref\s*=\s*["']?(https?:)?//)")));
-  EXPECT_THAT(text, Not(HasSubstr("@import")));
-  EXPECT_THAT(text, Not(HasSubstr("sourceMappingURL")));
+  EXPECT_FALSE(contains(text, "@import"));
+  EXPECT_FALSE(contains(text, "sourceMappingURL"));
   EXPECT_FALSE(std::regex_search(text, std::regex(R"(url\(\s*["']?(https?:)?//)")));
-  EXPECT_THAT(text, HasSubstr("default-src 'none'"));
+  EXPECT_TRUE(contains(text, "default-src 'none'"));
   // Addresses that are only names: XML namespaces and the licences of the bundled libraries.
   const std::regex address(R"(https?://[A-Za-z0-9.-]+\.[a-z]+)");
   for (std::sregex_iterator match(text.begin(), text.end(), address), end; match != end; ++match) {
@@ -178,8 +183,8 @@ TEST_F(ReportTest, NamesNeverBecomeMarkup) {
   ReportOptions options;
   options.title = "</title><script>window.injected = 5</script>";
   const std::string text = page({at("a.db")}, options);
-  EXPECT_THAT(text, Not(HasSubstr("window.injected")));
-  EXPECT_THAT(text, HasSubstr("&lt;/title&gt;&lt;script&gt;"));
+  EXPECT_FALSE(contains(text, "<script>window"));
+  EXPECT_TRUE(contains(text, "&lt;/title&gt;&lt;script&gt;"));
   const json report = unpack(text);
   EXPECT_EQ(report["title"], options.title);
   EXPECT_EQ(report["devices"][0]["name"], "<script>window.injected = 1</script> 🚀 & \"Co\"");

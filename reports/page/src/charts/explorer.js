@@ -142,7 +142,7 @@ function logarithmic(axis, lines, label) {
            axisLabel: { customValues: ticks, formatter: (value) => axis.show(value), ...label } };
 }
 
-function trialColumns(group, requirement, group.knobs, openTrial) {
+function trialColumns(group, requirement, knobs, openTrial) {
   const figures = (key, label, show) => group.columns[key] && {
     key, label, number: true, value: (trial) => group.value(key, trial),
     show: (trial) => (group.value(key, trial) === null ? format.MISSING : show(group.value(key, trial))),
