@@ -32,7 +32,6 @@ constexpr KW_HOST_DEVICE Geometry geometry() {
                   KW_EPILOGUE_REDUCE_DEPTH};
 }
 static_assert(geometry().consistent(), "the knobs do not fit together");
-static_assert(!KW_EPILOGUE_NORM || geometry().threads() >= 32, "a norm needs a whole warp");
 
 template <bool kWide>
 struct OffsetType {
@@ -453,8 +452,9 @@ constexpr long long kPackedScale = kPackedBias + KW_BIAS * kPaddedChannels;
 constexpr long long kPackedShift = kPackedScale + kPaddedChannels;
 #endif
 constexpr int kNormChannels = KW_K / KW_NORM_GROUPS;
-/// Whole warps: the lanes of a last partial one cannot sum together.
-constexpr int kWarps = kThreads / 32, kPixelThreads = geometry().pixel_threads();
+/// Threads that sum one channel together: a warp, or a single thread where the block is no whole warp.
+constexpr int kTeam = kThreads >= 32 ? 32 : 1, kTeams = kThreads / kTeam;
+constexpr int kPixelThreads = geometry().pixel_threads();
 
 /// Sums, over the valid positions of the block, (x - centre)^power for power 1 or 2 of every channel of the
 /// block into totals[channels_per_block]; `centre` is by register. Ends with a barrier.
@@ -473,12 +473,11 @@ __device__ __forceinline__ void channel_totals(const float (&values)[kChannels][
     partial[geometry().channel(place.channel_thread, k) * kPixelThreads + place.pixel_thread] = sum;
   }
   __syncthreads();
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  for (int channel = warp; warp < kWarps && channel < kBlockChannels; channel += kWarps) {
+  const int lane = static_cast<int>(threadIdx.x) % kTeam, team = static_cast<int>(threadIdx.x) / kTeam;
+  for (int channel = team; team < kTeams && channel < kBlockChannels; channel += kTeams) {
     float sum = 0;
-    for (int p = lane; p < kPixelThreads; p += 32) sum += partial[channel * kPixelThreads + p];
-    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    for (int p = lane; p < kPixelThreads; p += kTeam) sum += partial[channel * kPixelThreads + p];
+    for (int step = kTeam / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
     if (lane == 0) totals[channel] = sum;
   }
   __syncthreads();

@@ -79,7 +79,7 @@ std::string tiling_source(const Configuration& configuration) {
 }
 
 KernelLaunch pack_launch(const Problem& problem, const DirectConvEpilogue& epilogue, std::int64_t elements) {
-  KernelLaunch launch{"direct_conv_pack", {}, {256, 1, 1}, 0, {{Slot::parameter, 0}}};
+  KernelLaunch launch{"direct_conv_pack", {1, 1, 1}, {256, 1, 1}, 0, {{Slot::parameter, 0}}};
   launch.grid[0] = static_cast<std::uint32_t>(std::clamp<std::int64_t>((elements + 255) / 256, 1, 4096));
   std::size_t parameters = 1;
   if (problem.bias) launch.arguments.push_back({Slot::parameter, parameters++});
