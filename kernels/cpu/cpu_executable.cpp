@@ -13,31 +13,6 @@
 namespace knobwise {
 namespace {
 
-/// An anonymous file that holds the image and has a path while it is open.
-class MemoryFile {
- public:
-  explicit MemoryFile(const std::string& image) : descriptor_(memfd_create("knobwise-kernel", MFD_CLOEXEC)) {
-    if (descriptor_ < 0)
-      throw TrialError("launch_failed", fmt::format("memfd_create: {}", std::strerror(errno)));
-    for (std::size_t written = 0; written < image.size();) {
-      const ssize_t count = write(descriptor_, image.data() + written, image.size() - written);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) {
-        close(descriptor_);
-        throw TrialError("launch_failed", fmt::format("the code cannot be stored: {}", std::strerror(errno)));
-      }
-      written += static_cast<std::size_t>(count);
-    }
-  }
-  ~MemoryFile() { close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
-
- private:
-  int descriptor_;
-};
-
 struct BoundLaunch {
   CpuModule::Function function;
   long long tasks;
@@ -88,9 +63,32 @@ class CpuExecutable : public Executable {
 
 }  // namespace
 
-CpuModule::CpuModule(const std::string& image) {
-  const MemoryFile file(image);
-  handle_ = dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+/// An anonymous file that holds the image. It stays open as long as the code is loaded: dlopen() takes two
+/// paths of the same text for the same library, and the path is that of the descriptor.
+struct CpuModule::File {
+  explicit File(const std::string& image) : descriptor(memfd_create("knobwise-kernel", MFD_CLOEXEC)) {
+    if (descriptor < 0)
+      throw TrialError("launch_failed", fmt::format("memfd_create: {}", std::strerror(errno)));
+    for (std::size_t written = 0; written < image.size();) {
+      const ssize_t count = write(descriptor, image.data() + written, image.size() - written);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) {
+        close(descriptor);
+        throw TrialError("launch_failed", fmt::format("the code cannot be stored: {}", std::strerror(errno)));
+      }
+      written += static_cast<std::size_t>(count);
+    }
+  }
+  ~File() { close(descriptor); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  int descriptor;
+};
+
+CpuModule::CpuModule(const std::string& image) : file_(std::make_unique<File>(image)) {
+  const std::string path = fmt::format("/proc/self/fd/{}", file_->descriptor);
+  handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ == nullptr)
     throw TrialError("launch_failed", fmt::format("the code cannot be loaded: {}", dlerror()));
 }

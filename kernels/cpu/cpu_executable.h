@@ -22,6 +22,8 @@ class CpuModule {
   Function function(const std::string& name) const;
 
  private:
+  struct File;
+  std::unique_ptr<File> file_;
   void* handle_ = nullptr;
 };
 

@@ -107,6 +107,25 @@ TEST(CpuCompile, AStuckCommandIsStoppedWithItsChildren) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
+// dlopen() returns the library it has when it knows the path: several kernels at once must stay apart.
+TEST(CpuLoad, KernelsLoadedTogetherStayApart) {
+  const KernelInstance squares = instance_of(kSquares);
+  const KernelInstance doubles = instance_of(
+      "extern \"C\" void task(void* const* arguments, long long task) {\n"
+      "  static_cast<float*>(arguments[0])[task] = static_cast<float>(2 * task);\n}\n");
+  const auto first = cpu().load(squares, cpu_compile(squares, cpu().info()));
+  auto dropped = cpu().load(squares, cpu_compile(squares, cpu().info()));
+  dropped.reset();
+  const auto second = cpu().load(doubles, cpu_compile(doubles, cpu().info()));
+  float output[5] = {};
+  Buffers buffers;
+  buffers.output = output;
+  second->run(buffers, nullptr);
+  EXPECT_THAT(output, ::testing::ElementsAre(0, 2, 4, 6, 8));
+  first->run(buffers, nullptr);
+  EXPECT_THAT(output, ::testing::ElementsAre(0, 1, 4, 9, 16));
+}
+
 TEST(CpuLoad, ABrokenImageOrAMissingFunctionIsATrialError) {
   const KernelInstance instance = instance_of(kSquares);
   CompiledCode code;
