@@ -1,6 +1,7 @@
 // The text of device sources.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 

@@ -1,7 +1,6 @@
 // Libraries found at run time, so that the program starts where they are missing.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <vector>
 

@@ -46,11 +46,21 @@ class Owned {
 // One handle for a device, because creating one takes long; it serves one thread at a time.
 struct SharedHandle {
   explicit SharedHandle(std::shared_ptr<const CudaContext> device_context)
-      : context(std::move(device_context)),
-        handle(cudnn_library().Create, cudnn_library().Destroy, "cudnnCreate") {}
+      : context(std::move(device_context)) {
+    const CudaContext::Scope scope(*context);
+    check_cudnn(cudnn_library().Create(&handle), "cudnnCreate");
+  }
+  ~SharedHandle() {
+    if (!context->alive()) return;  // cuDNN's memory went with the context
+    const CudaContext::Scope scope(*context);
+    cudnn_library().Destroy(handle);
+  }
+  SharedHandle(const SharedHandle&) = delete;
+  SharedHandle& operator=(const SharedHandle&) = delete;
+
   std::shared_ptr<const CudaContext> context;
   std::mutex mutex;
-  Owned<cudnn::Handle> handle;
+  cudnn::Handle handle = nullptr;
 };
 
 std::shared_ptr<SharedHandle> handle_of(const std::shared_ptr<const CudaContext>& context) {
@@ -59,7 +69,6 @@ std::shared_ptr<SharedHandle> handle_of(const std::shared_ptr<const CudaContext>
   const std::lock_guard lock(mutex);
   std::shared_ptr<SharedHandle> handle = handles[context.get()].lock();
   if (!handle) {
-    const CudaContext::Scope scope(*context);
     handle = std::make_shared<SharedHandle>(context);
     handles[context.get()] = handle;
   }
@@ -212,7 +221,7 @@ CudnnExecutable::CudnnExecutable(const Problem& problem, const Configuration& co
     const CudaContext::Scope scope(*shared_->context);
     const std::lock_guard lock(shared_->mutex);
     check_cudnn(cudnn_library().GetConvolutionForwardWorkspaceSize(
-                    shared_->handle.get(), descriptors_.x(), descriptors_.w(), descriptors_.convolution(),
+                    shared_->handle, descriptors_.x(), descriptors_.w(), descriptors_.convolution(),
                     descriptors_.y(), algorithm_, &library_bytes_),
                 "cudnnGetConvolutionForwardWorkspaceSize");
   }
@@ -273,7 +282,7 @@ void CudnnExecutable::convolve(const Buffers& buffers, const void* x, void* y, S
   const void* weights = nhwc_ ? buffers.packed : buffers.parameters.at(0);
   const float one = 1, zero = 0;
   const std::lock_guard lock(shared_->mutex);
-  const cudnn::Handle handle = shared_->handle.get();
+  const cudnn::Handle handle = shared_->handle;
   check_cudnn(library.SetStream(handle, stream), "cudnnSetStream");
   if (adds_bias_) {
     check_cudnn(

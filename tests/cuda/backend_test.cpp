@@ -12,6 +12,7 @@
 #include "kernels/cuda/reference_tile.h"
 #include "kernels/cuda/resource_report.h"
 #include "search_spaces/user_error.h"
+#include "tests/cuda/small_problems.h"
 
 namespace knobwise {
 namespace {
@@ -83,6 +84,17 @@ TEST(CudaFamilies, HaveNamesOfTheirOwnAndEndWithTheReference) {
     EXPECT_FALSE(family->source_hash().empty());
   }
   EXPECT_EQ(cuda_families().back()->name(), "reference");
+}
+
+TEST(CudaFamilies, SpacesOfTheUntunedFamiliesBindToEveryProblem) {
+  for (const KernelFamily* family : cuda_families()) {
+    if (family->name() == "direct_conv") continue;
+    for (const char* line : kReferenceProblems) {
+      const BoundSpace space = bind_space(*family, Problem::parse(line), cuda_target_info(89));
+      EXPECT_FALSE(space.empty()) << family->name() << " " << line;
+      EXPECT_LE(space.size(), 28u) << family->name() << " " << line;
+    }
+  }
 }
 
 TEST(ErrorSums, MeanWhatTheErrorAccumulatorMeans) {

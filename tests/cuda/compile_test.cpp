@@ -4,6 +4,7 @@
 #include "kernels/cuda/nvrtc.h"
 #include "kernels/cuda/reference_family.h"
 #include "kernels/problem.h"
+#include "tests/cuda/small_problems.h"
 
 namespace knobwise {
 namespace {
@@ -86,19 +87,22 @@ TEST_P(CompileTest, ALaunchOfAKernelThatIsNotThereFails) {
 }
 
 TEST_P(CompileTest, TheReferenceCompilesForTheReferenceProblems) {
-  for (const char* line : {
-           "conv2d n=256 c=3 h=224 w=224 k=96 r=11 s=11 stride=4 pad=2 bias",
-           "conv2d n=128 c=8 h=128 w=128 k=64 r=3 s=3 dtype=f16 bias | div 2 | leaky_relu 0.01",
-           "conv3d n=128 c=3 d=24 h=32 w=32 k=24 t=3 r=3 s=3 bias | min depth | softmax channel",
-           "conv2d n=8 c=64 h=512 w=256 k=128 r=5 s=7 dtype=bf16 layout=nhwc",
-           "conv1d n=16 c=128 w=1024 k=256 s=3 pad=1 | group_norm groups=32 eps=1e-5 affine",
-       }) {
+  for (const char* line : kReferenceProblems) {
     const Problem problem = Problem::parse(line);
     const DeviceInfo target = cuda_target_info(GetParam());
     const CompiledCode code = cuda_compile(cuda_reference_family().instantiate(problem, {}, target), target);
     EXPECT_EQ(code.resources.stack_bytes, 0) << line;
     EXPECT_EQ(code.resources.spill_bytes, 0) << line;
     EXPECT_LE(code.resources.static_shared_bytes, 48 * 1024) << line;
+  }
+}
+
+TEST(CompileReference, CompilesForEveryFeature) {
+  if (!nvrtc_problem().empty()) GTEST_SKIP() << nvrtc_problem();
+  const DeviceInfo target = cuda_target_info(80);
+  for (const char* line : kSmallProblems) {
+    const KernelInstance instance = cuda_reference_family().instantiate(Problem::parse(line), {}, target);
+    EXPECT_EQ(cuda_compile(instance, target).resources.stack_bytes, 0) << line;
   }
 }
 
