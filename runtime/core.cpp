@@ -18,18 +18,33 @@ namespace {
 // How many of the nearest problems are asked before the next step.
 constexpr std::size_t kNeighbours = 3;
 
+// How many stored trials of a problem are tried where the best one does not fit the requirement.
+constexpr std::size_t kRanked = 8;
+// Above this many operations the CPU verifies one distribution, not all: a run takes seconds there.
+constexpr std::int64_t kManyOperations = 4'000'000'000;
+
+void widen(ErrorMetrics& worst, const ErrorMetrics& error) {
+  worst.max_abs = std::max(worst.max_abs, error.max_abs);
+  worst.mean_abs = std::max(worst.mean_abs, error.mean_abs);
+  worst.rms = std::max(worst.rms, error.rms);
+  worst.rel_fro = std::max(worst.rel_fro, error.rel_fro);
+  worst.frac_outside = std::max(worst.frac_outside, error.frac_outside);
+  worst.checked += error.checked;
+  worst.nans += error.nans;
+}
+
 ErrorMetrics worst_of(const std::vector<ErrorRecord>& errors) {
   ErrorMetrics worst;
-  for (const ErrorRecord& error : errors) {
-    worst.max_abs = std::max(worst.max_abs, error.max_abs);
-    worst.mean_abs = std::max(worst.mean_abs, error.mean_abs);
-    worst.rms = std::max(worst.rms, error.rms);
-    worst.rel_fro = std::max(worst.rel_fro, error.rel_fro);
-    worst.frac_outside = std::max(worst.frac_outside, error.frac_outside);
-    worst.checked += error.checked;
-    worst.nans += error.nan_count;
+  for (const ErrorRecord& e : errors) {
+    widen(worst, {e.max_abs, e.mean_abs, e.rms, e.rel_fro, e.frac_outside, e.checked, e.nan_count});
   }
   return worst;
+}
+
+// The software that makes and runs the code: another compiler or driver makes other code of the same source.
+bool same_software(const EnvironmentRecord& a, const EnvironmentRecord& b) {
+  return a.driver_version == b.driver_version && a.toolkit_version == b.toolkit_version &&
+         a.compiler == b.compiler;
 }
 
 bool allows(const Requirement& requirement, const Configuration& configuration) {
@@ -61,10 +76,15 @@ void Core::open_layers() {
   for (const std::filesystem::path& path : options_.databases) {
     try {
       layers_.push_back({path, Store::open(path, Store::Mode::read_only)});
+      if (layers_.back().store.counts().trials_ok == 0) {
+        notes_.push_back(fmt::format("{} holds no results yet; 'knobwise tune' adds them", path.string()));
+      }
     } catch (const std::exception& error) {
-      notes_.push_back(error.what());
+      notes_.push_back(fmt::format("{}; lookups go on without it, 'knobwise tune' makes one", error.what()));
     }
   }
+  if (options_.on_new_plan) return;
+  for (const std::string& note : notes_) spdlog::warn("knobwise: {}", note);
 }
 
 void Core::refresh() {
@@ -83,11 +103,15 @@ const Choice* Core::find(const Problem& problem, const Requirement& requirement)
 }
 
 const Choice* Core::choose(const PlanKey& key) {
-  if (const Choice* choice = choices_.find(key.hash(), key.problem(), key.requirement())) return choice;
-  const std::lock_guard lock(mutex_);
-  // Another thread may have decided while this one waited.
-  if (const Choice* choice = choices_.find(key.hash(), key.problem(), key.requirement())) return choice;
-  const Choice* choice = choices_.insert(decide(key));
+  const auto find_key = [&] { return choices_.find(key.hash(), key.problem(), key.requirement()); };
+  if (const Choice* choice = find_key()) return choice;
+  const Choice* choice = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    // Another thread may have decided while this one waited.
+    if (const Choice* decided = find_key()) return decided;
+    choice = choices_.insert(decide(key));
+  }
   if (options_.on_new_plan) {
     options_.on_new_plan(choice->description);
   } else {
@@ -124,48 +148,87 @@ std::vector<Core::Proposal> Core::proposals(const PlanKey& key, Provenance step,
   }
 }
 
-// The best stored trial of a problem line in one database, on a device that matches well enough.
-std::optional<Core::Proposal> Core::best_of(Layer& layer, const std::string& line, const PlanKey& key,
-                                            DeviceMatch worst, std::vector<std::string>* notes) {
-  const auto problem = layer.store.find_problem(line);
-  if (!problem) return std::nullopt;
-  const AccuracyLimits limits = accuracy_limits(effective_accuracy(key.problem(), key.requirement()));
+bool Core::fits(const PlanKey& key, const KernelFamily& family, const Configuration& configuration) const {
+  const Problem& problem = key.problem();
+  const DeviceInfo& device = device_->info();
+  if (!allows(key.requirement(), configuration)) return false;
+  if (family.unsupported_reason(problem, device)) return false;
+  if (!bind_space(family, problem, device).contains(configuration)) return false;
+  // What a built-in needs shows when it is built.
+  const auto limit = key.requirement().max_workspace_bytes;
+  return !limit || family.builtin() ||
+         family.instantiate(problem, configuration, device).workspace_bytes <= *limit;
+}
+
+// The stored trials of a problem on a device that meet the accuracy, fastest first: the best one alone unless
+// the requirement asks for more than speed and accuracy, which the database does not judge.
+std::vector<TrialRecord> Core::ranked(const Store& store, std::int64_t problem, std::int64_t device,
+                                      const PlanKey& key, const Layer& layer,
+                                      std::vector<std::string>* notes) {
+  const Requirement& requirement = key.requirement();
+  const AccuracyLimits limits = accuracy_limits(effective_accuracy(key.problem(), requirement));
   CurrentVersions current;
-  if (!key.requirement().allow_stale) current.families = current_families(device_->info().backend);
-  for (const auto& [device, match] : layer.store.devices_like(device_record(device_->info()))) {
-    if (match > worst) continue;
-    const BestAnswer answer = layer.store.best(*problem, device.id, limits, current);
-    if (notes && !answer.stale.empty()) {
-      notes->push_back(fmt::format("{}: {} faster results of other kernel sources are stale; tune again",
-                                   layer.path.string(), answer.stale.size()));
-    }
-    if (!answer.trial) continue;
-    const FamilyRecord family = layer.store.family(answer.trial->family);
-    Proposal proposal;
-    proposal.family = find_family(device_->info().backend, family.name);
-    if (!proposal.family) continue;
-    PlanDescription& description = proposal.description;
-    description.configuration = Configuration::from_json(answer.trial->configuration);
-    description.predicted_us = answer.trial->timing->time_us;
-    description.error = worst_of(answer.trial->errors);
-    description.database = layer.path.string();
-    description.based_on = line;
-    description.based_on_device = device.record.name;
-    description.stale = family != family_record(*proposal.family);
-    return proposal;
+  if (!requirement.allow_stale) current.families = current_families(device_->info().backend);
+  BestAnswer answer = store.best(problem, device, limits, current);
+  if (notes && !answer.stale.empty()) {
+    notes->push_back(
+        fmt::format("{}: {} faster results are stale, measured with other kernel sources; tune again",
+                    layer.path.string(), answer.stale.size()));
   }
-  return std::nullopt;
+  if (!answer.trial) return {};
+  if (!requirement.max_workspace_bytes && !requirement.deterministic) return {std::move(*answer.trial)};
+  std::vector<TrialRecord> trials = store.trials(problem, device);
+  std::erase_if(trials, [&](const TrialRecord& trial) {
+    if (trial.status != TrialStatus::ok || !meets(trial.errors, limits)) return true;
+    if (!current.families) return false;
+    return std::ranges::find(*current.families, store.family(trial.family)) == current.families->end();
+  });
+  std::ranges::stable_sort(trials, {}, [](const TrialRecord& trial) { return trial.timing->time_us; });
+  return trials;
+}
+
+// What a database holds of a problem line on devices that match well enough, for use on the key's problem.
+std::vector<Core::Proposal> Core::stored(Layer& layer, const std::string& line, const PlanKey& key,
+                                         DeviceMatch worst, std::vector<std::string>* notes) {
+  std::vector<Proposal> found;
+  const Store& store = layer.store;
+  const auto problem = store.find_problem(line);
+  if (!problem) return found;
+  for (const auto& [device, match] : store.devices_like(device_record(device_->info()))) {
+    if (match > worst) continue;
+    for (const TrialRecord& trial : ranked(store, *problem, device.id, key, layer, notes)) {
+      if (found.size() == kRanked) return found;
+      const FamilyRecord family = store.family(trial.family);
+      Proposal proposal;
+      proposal.family = find_family(device_->info().backend, family.name);
+      if (!proposal.family) continue;
+      PlanDescription& description = proposal.description;
+      description.configuration = Configuration::from_json(trial.configuration);
+      if (!fits(key, *proposal.family, description.configuration)) continue;
+      description.predicted_us = trial.timing->time_us;
+      description.error = worst_of(trial.errors);
+      description.database = layer.path.string();
+      description.based_on = line;
+      description.based_on_device = device.record.name;
+      description.stale = family != family_record(*proposal.family);
+      // Other sources, or another compiler, make other code than the tuner verified.
+      proposal.verified = !description.stale && same_software(store.environment(trial.environment),
+                                                              environment_record(device_->info()));
+      found.push_back(std::move(proposal));
+    }
+    if (!found.empty()) return found;
+  }
+  return found;
 }
 
 std::vector<Core::Proposal> Core::exact(const PlanKey& key, std::vector<std::string>& notes) {
   std::vector<Proposal> found;
   const std::string line = key.problem().to_string();
   for (Layer& layer : layers_) {
-    auto proposal = best_of(layer, line, key, DeviceMatch::same_hardware, &notes);
-    if (!proposal) continue;
-    proposal->description.provenance = Provenance::exact;
-    proposal->verified = !proposal->description.stale;
-    found.push_back(std::move(*proposal));
+    for (Proposal& proposal : stored(layer, line, key, DeviceMatch::same_hardware, &notes)) {
+      proposal.description.provenance = Provenance::exact;
+      found.push_back(std::move(proposal));
+    }
   }
   return found;
 }
@@ -183,7 +246,7 @@ std::vector<Core::Proposal> Core::nearest(const PlanKey& key) {
       try {
         const Problem other = Problem::parse(record.line);
         if (const auto distance = problem_distance(key.problem(), other)) {
-          neighbours.push_back({*distance, &layer, record.line, record.flops});
+          neighbours.push_back({*distance, &layer, record.line, other.flops()});
         }
       } catch (const UserError&) {
         // A line of a newer vocabulary cannot be near.
@@ -195,16 +258,14 @@ std::vector<Core::Proposal> Core::nearest(const PlanKey& key) {
   std::vector<Proposal> found;
   for (const Neighbour& neighbour : neighbours) {
     if (found.size() == kNeighbours) break;
-    auto proposal = best_of(*neighbour.layer, neighbour.line, key, DeviceMatch::same_architecture, nullptr);
-    if (!proposal || proposal->family->unsupported_reason(key.problem(), device_->info())) continue;
-    if (!bind_space(*proposal->family, key.problem(), device_->info())
-             .contains(proposal->description.configuration))
-      continue;
-    proposal->description.provenance = Provenance::nearest;
-    proposal->description.error.reset();
-    *proposal->description.predicted_us *=
+    auto proposals = stored(*neighbour.layer, neighbour.line, key, DeviceMatch::same_architecture, nullptr);
+    if (proposals.empty()) continue;
+    Proposal& proposal = proposals.front();
+    proposal.verified = false;
+    proposal.description.provenance = Provenance::nearest;
+    *proposal.description.predicted_us *=
         static_cast<double>(key.problem().flops()) / static_cast<double>(neighbour.flops);
-    found.push_back(std::move(*proposal));
+    found.push_back(std::move(proposal));
   }
   return found;
 }
@@ -229,38 +290,79 @@ std::vector<Core::Proposal> Core::defaults(const PlanKey& key, Provenance step) 
   return found;
 }
 
-ErrorMetrics Core::verify(const Problem& problem, const KernelFamily& family,
-                          const Configuration& configuration, Executable& executable,
-                          Distribution distribution) {
-  constexpr std::uint64_t kSeed = 1;
+std::unique_ptr<Executable> Core::load(const Problem& problem, const KernelFamily& family,
+                                       const Configuration& configuration) {
+  if (family.builtin()) {
+    const std::lock_guard lock(device_mutex_);
+    return family.create_builtin(problem, configuration, *device_);
+  }
+  const KernelInstance instance = family.instantiate(problem, configuration, device_->info());
+  const CompiledCode code = code_cache_.get_or_compile(instance, device_->info());
+  const std::lock_guard lock(device_mutex_);
+  return device_->load(instance, code);
+}
+
+namespace {
+
+// Tensors for one verification, in device memory.
+struct Tensors {
   std::vector<std::unique_ptr<DeviceBuffer>> memory;
+  Buffers buffers;
+  std::size_t output_bytes = 0;
+};
+
+Tensors make_tensors(Device& device, const Problem& problem, const Executable& executable) {
+  Tensors tensors;
   const auto allocate = [&](std::size_t bytes, std::string_view purpose) -> void* {
     if (bytes == 0) return nullptr;
-    memory.push_back(device_->allocate(bytes, purpose));
-    return memory.back()->data();
+    tensors.memory.push_back(device.allocate(bytes, purpose));
+    return tensors.memory.back()->data();
   };
-  const auto filled = [&](std::int64_t elements, std::string_view purpose, int parameter) {
-    void* data = allocate(static_cast<std::size_t>(elements) * size_of(problem.dtype), purpose);
-    device_->fill_operand(data, problem.dtype, elements,
-                          operand_fill(problem, distribution, kSeed, parameter));
-    return data;
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * size_of(problem.dtype);
   };
-  Buffers buffers;
-  buffers.input = filled(problem.input_extents().elements(), "input", -1);
-  int index = 0;
+  tensors.output_bytes = bytes(problem.output_extents().elements());
+  tensors.buffers.input = allocate(bytes(problem.input_extents().elements()), "input");
   for (const ParameterSpec& parameter : problem.parameters()) {
-    buffers.parameters.push_back(filled(parameter.elements(), parameter.name, index++));
+    tensors.buffers.parameters.push_back(allocate(bytes(parameter.elements()), parameter.name));
   }
-  const std::size_t output_bytes =
-      static_cast<std::size_t>(problem.output_extents().elements()) * size_of(problem.dtype);
-  buffers.output = allocate(output_bytes, "output");
-  buffers.packed = allocate(executable.packed_bytes(), "packed weights");
-  buffers.workspace = allocate(executable.workspace_bytes(), "workspace");
-  device_->fill_bytes(buffers.output, 0xFF, output_bytes);
-  executable.prepare(buffers, nullptr);
-  executable.run(buffers, nullptr);
-  device_->synchronize();
-  return device_->verify(problem, buffers, family.tile(problem, configuration), kSeed);
+  tensors.buffers.output = allocate(tensors.output_bytes, "output");
+  tensors.buffers.packed = allocate(executable.packed_bytes(), "packed weights");
+  tensors.buffers.workspace = allocate(executable.workspace_bytes(), "workspace");
+  return tensors;
+}
+
+}  // namespace
+
+// The worst error over the distributions. The output is poisoned with NaN before each run.
+ErrorMetrics Core::verify(const Problem& problem, const KernelFamily& family,
+                          const Configuration& configuration, Executable& executable) {
+  constexpr std::uint64_t kSeed = 1;
+  const std::lock_guard lock(device_mutex_);
+  const Tensors tensors = make_tensors(*device_, problem, executable);
+  const Buffers& buffers = tensors.buffers;
+  const bool slow = device_->info().backend == Backend::cpu && problem.flops() > kManyOperations;
+  ErrorMetrics worst;
+  for (Distribution distribution : kDistributions) {
+    // Outputs near zero make the zero-mean distribution the strictest judge.
+    if (slow && distribution != Distribution::normal) continue;
+    const auto fill = [&](void* data, std::int64_t elements, int parameter) {
+      device_->fill_operand(data, problem.dtype, elements,
+                            operand_fill(problem, distribution, kSeed, parameter));
+    };
+    fill(buffers.input, problem.input_extents().elements(), -1);
+    int index = 0;
+    for (const ParameterSpec& parameter : problem.parameters()) {
+      fill(buffers.parameters[static_cast<std::size_t>(index)], parameter.elements(), index);
+      ++index;
+    }
+    device_->fill_bytes(buffers.output, 0xFF, tensors.output_bytes);
+    executable.prepare(buffers, nullptr);
+    executable.run(buffers, nullptr);
+    device_->synchronize();
+    widen(worst, device_->verify(problem, buffers, family.tile(problem, configuration), kSeed));
+  }
+  return worst;
 }
 
 // Compiles or builds, and verifies what the tuner has not verified for this problem. Null, with a note, if
@@ -276,29 +378,17 @@ std::unique_ptr<Choice> Core::realise(const PlanKey& key, Proposal proposal,
     return nullptr;
   };
   if (!allows(key.requirement(), description.configuration)) return reject("is not deterministic");
-  const std::lock_guard lock(device_mutex_);
   try {
-    std::unique_ptr<Executable> executable;
-    if (family.builtin()) {
-      executable = family.create_builtin(problem, description.configuration, *device_);
-    } else {
-      const KernelInstance instance = family.instantiate(problem, description.configuration, device_->info());
-      executable = device_->load(instance, code_cache_.get_or_compile(instance, device_->info()));
-    }
+    std::unique_ptr<Executable> executable = load(problem, family, description.configuration);
     const auto limit = key.requirement().max_workspace_bytes;
     if (limit && executable->workspace_bytes() > *limit) {
       return reject(fmt::format("needs {} bytes of workspace", executable->workspace_bytes()));
     }
     if (!proposal.verified) {
-      ErrorMetrics worst;
-      for (Distribution distribution : {Distribution::integers, Distribution::uniform}) {
-        const ErrorMetrics metrics =
-            verify(problem, family, description.configuration, *executable, distribution);
-        if (!effective_accuracy(problem, key.requirement()).accepts(metrics)) {
-          return reject(
-              fmt::format("its error is {:.2g} (relative {:.2g})", metrics.max_abs, metrics.rel_fro));
-        }
-        if (metrics.max_abs >= worst.max_abs) worst = metrics;
+      const ErrorMetrics worst = verify(problem, family, description.configuration, *executable);
+      if (!effective_accuracy(problem, key.requirement()).accepts(worst)) {
+        return reject(fmt::format("verified here, its error is too large: at most {:.2g}, relative {:.2g}",
+                                  worst.max_abs, worst.rel_fro));
       }
       description.error = worst;
     }
@@ -313,9 +403,8 @@ std::unique_ptr<Choice> Core::realise(const PlanKey& key, Proposal proposal,
     };
     return std::make_unique<Choice>(Choice{key, std::move(description), std::move(executable),
                                            bytes(problem.input_extents()), bytes(problem.output_extents())});
-  } catch (const TrialError& error) {
-    return reject(error.what());
-  } catch (const UserError& error) {
+  } catch (const std::exception& error) {
+    // Whatever is wrong with this candidate, the next one may serve.
     return reject(error.what());
   }
 }

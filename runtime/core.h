@@ -53,11 +53,16 @@ class Core {
   std::vector<Proposal> exact(const PlanKey& key, std::vector<std::string>& notes);
   std::vector<Proposal> nearest(const PlanKey& key);
   std::vector<Proposal> defaults(const PlanKey& key, Provenance step);
-  std::optional<Proposal> best_of(Layer& layer, const std::string& line, const PlanKey& key,
-                                  DeviceMatch worst, std::vector<std::string>* notes);
+  std::vector<Proposal> stored(Layer& layer, const std::string& line, const PlanKey& key, DeviceMatch worst,
+                               std::vector<std::string>* notes);
+  std::vector<TrialRecord> ranked(const Store& store, std::int64_t problem, std::int64_t device,
+                                  const PlanKey& key, const Layer& layer, std::vector<std::string>* notes);
+  bool fits(const PlanKey& key, const KernelFamily& family, const Configuration& configuration) const;
   std::unique_ptr<Choice> realise(const PlanKey& key, Proposal proposal, std::vector<std::string>& notes);
+  std::unique_ptr<Executable> load(const Problem& problem, const KernelFamily& family,
+                                   const Configuration& configuration);
   ErrorMetrics verify(const Problem& problem, const KernelFamily& family, const Configuration& configuration,
-                      Executable& executable, Distribution distribution);
+                      Executable& executable);
 
   DispatcherOptions options_;
   std::unique_ptr<Device> device_;

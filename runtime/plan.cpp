@@ -28,9 +28,10 @@ bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_by
 }  // namespace
 
 struct Plan::Owned {
-  Buffers buffers;  // parameters, packed, workspace
-  std::unique_ptr<DeviceBuffer> packed, workspace;
+  Buffers buffers;  // parameters and packed
+  std::unique_ptr<DeviceBuffer> packed;
   std::mutex workspace_mutex;
+  std::unique_ptr<DeviceBuffer> workspace;  // from the first run() without the caller's on
 };
 
 Plan::Plan(std::shared_ptr<runtime_detail::Core> core, const runtime_detail::Choice* choice) noexcept
@@ -75,10 +76,6 @@ void Plan::prepare(std::span<const ConstBuffer> parameters, void* stream) {
     owned->packed = device.allocate(description.packed_bytes, "packed weights");
     owned->buffers.packed = owned->packed->data();
   }
-  if (description.workspace_bytes > 0) {
-    owned->workspace = device.allocate(description.workspace_bytes, "workspace");
-    owned->buffers.workspace = owned->workspace->data();
-  }
   choice_->executable->prepare(owned->buffers, stream);
   owned_ = std::move(owned);
   prepared_ = true;
@@ -86,14 +83,23 @@ void Plan::prepare(std::span<const ConstBuffer> parameters, void* stream) {
 
 void Plan::run(ConstBuffer input, MutableBuffer output, void* stream) {
   if (!prepared_) throw UserError("run: call prepare() with the parameters first");
-  if (!owned_->workspace) return launch(input, output, nullptr, stream);
+  if (workspace_bytes() == 0) return launch(input, output, nullptr, stream);
   const std::lock_guard lock(owned_->workspace_mutex);
+  if (!owned_->workspace) {
+    const std::lock_guard device_lock(core_->device_mutex());
+    owned_->workspace = core_->device().allocate(workspace_bytes(), "workspace");
+  }
   launch(input, output, owned_->workspace->data(), stream);
 }
 
 void Plan::run(ConstBuffer input, MutableBuffer output, MutableBuffer workspace, void* stream) {
   if (!prepared_) throw UserError("run: call prepare() with the parameters first");
-  if (workspace_bytes() > 0) check_buffer(workspace.data, workspace.bytes, workspace_bytes(), "workspace");
+  if (workspace_bytes() > 0) {
+    check_buffer(workspace.data, workspace.bytes, workspace_bytes(), "workspace");
+    if (overlap(workspace.data, workspace_bytes(), input.data, input_bytes()) ||
+        overlap(workspace.data, workspace_bytes(), output.data, output_bytes()))
+      throw UserError("run: the workspace overlaps the input or the output");
+  }
   launch(input, output, workspace.data, stream);
 }
 

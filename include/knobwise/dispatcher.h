@@ -6,7 +6,8 @@
 //   plan.run(input, output);
 //
 // Errors: every mistake of the caller (a bad problem line, a null, misaligned or too small buffer, a device
-// that is not there) is a UserError with one line that says what to do. Nothing here ends the process.
+// that is not there) is a UserError with one line that says what to do. A device that fails at work throws a
+// std::runtime_error. Nothing here ends the process.
 #pragma once
 
 #include <cstddef>
@@ -169,9 +170,9 @@ class Plan {
   }
   bool prepared() const { return prepared_; }
 
-  /// Runs the problem, on the CPU before returning, on CUDA queued on `stream` (a CUstream of this device;
-  /// null is the default one). Uses the plan's own workspace, which belongs to the stream of the first run
-  /// where workspace_bytes() is not 0. Input and output must not overlap.
+  /// Runs the problem: on the CPU before returning, on CUDA queued on `stream` (a CUstream of this device;
+  /// null is the default one). Input and output must not overlap. Where workspace_bytes() is not 0, the first
+  /// run allocates a workspace that the plan keeps: such runs go on one stream, or wait for one another.
   void run(ConstBuffer input, MutableBuffer output, void* stream = nullptr);
   /// The same with scratch memory of the caller, of workspace_bytes() or more: for runs at once on several
   /// streams.
@@ -220,8 +221,8 @@ struct DispatcherOptions {
   /// Where compiled code is kept between processes; empty: $KNOBWISE_CACHE, else $XDG_CACHE_HOME/knobwise,
   /// else ~/.cache/knobwise.
   std::filesystem::path code_cache;
-  /// Receives every new plan once for each problem and requirement, and the notes of the databases; called
-  /// from the thread that asked, one at a time. Empty: the log (spdlog's default logger).
+  /// Called once for each problem and requirement with what was decided, from a thread that asked; several
+  /// may call at once. Empty: spdlog's default logger says it, and what is wrong with the databases.
   std::function<void(const PlanDescription&)> on_new_plan;
 };
 

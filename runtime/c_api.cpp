@@ -1,0 +1,163 @@
+// The C interface: statuses instead of exceptions.
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "include/knobwise/dispatcher.h"
+#include "include/knobwise/knobwise.h"
+#include "kernels/device.h"
+
+struct knobwise_dispatcher {
+  knobwise::Dispatcher dispatcher;
+};
+
+struct knobwise_plan {
+  knobwise::Plan plan;
+  std::string description;
+};
+
+namespace {
+
+// Fixed storage: reporting that memory ran out must not need any.
+thread_local char last_error[1024];
+
+knobwise_status fail(knobwise_status status, const char* message) {
+  std::size_t length = 0;
+  while (message[length] != '\0' && length + 1 < sizeof last_error) {
+    last_error[length] = message[length];
+    ++length;
+  }
+  last_error[length] = '\0';
+  return status;
+}
+
+// Runs `body` and turns what it throws into a status and the thread's last error.
+template <class Body>
+knobwise_status guarded(Body body) noexcept {
+  try {
+    body();
+    return KNOBWISE_OK;
+  } catch (const knobwise::UserError& error) {
+    return fail(KNOBWISE_INVALID_ARGUMENT, error.what());
+  } catch (const knobwise::TrialError& error) {
+    return fail(KNOBWISE_DEVICE_ERROR, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(KNOBWISE_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(KNOBWISE_INTERNAL_ERROR, error.what());
+  } catch (...) {
+    return fail(KNOBWISE_INTERNAL_ERROR, "unknown error");
+  }
+}
+
+void require(const void* pointer, const char* name) {
+  if (!pointer) throw knobwise::UserError(std::string(name) + ": a null pointer");
+}
+
+knobwise::Requirement to_requirement(const knobwise_requirement* given) {
+  knobwise::Requirement requirement;
+  if (!given) return requirement;
+  if (given->accuracy) requirement.accuracy = knobwise::AccuracyRequirement::parse(given->accuracy);
+  if (given->allow) requirement.allow = knobwise::ProvenanceSet::parse(given->allow);
+  if (given->limit_workspace) requirement.max_workspace_bytes = given->max_workspace_bytes;
+  requirement.deterministic = given->deterministic != 0;
+  requirement.allow_stale = given->allow_stale != 0;
+  return requirement;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* knobwise_version(void) {
+  return knobwise::version().data();
+}
+
+const char* knobwise_last_error(void) {
+  return last_error;
+}
+
+knobwise_status knobwise_open(const char* const* databases, size_t count, const char* device,
+                              knobwise_dispatcher** dispatcher) {
+  return guarded([&] {
+    require(dispatcher, "dispatcher");
+    *dispatcher = nullptr;
+    if (count > 0) require(databases, "databases");
+    knobwise::DispatcherOptions options;
+    for (size_t i = 0; i < count; ++i) {
+      require(databases[i], "databases");
+      options.databases.emplace_back(databases[i]);
+    }
+    if (device) options.device = device;
+    *dispatcher = new knobwise_dispatcher{knobwise::Dispatcher(std::move(options))};
+  });
+}
+
+void knobwise_close(knobwise_dispatcher* dispatcher) {
+  delete dispatcher;
+}
+
+knobwise_status knobwise_refresh(knobwise_dispatcher* dispatcher) {
+  return guarded([&] {
+    require(dispatcher, "dispatcher");
+    dispatcher->dispatcher.refresh();
+  });
+}
+
+knobwise_status knobwise_plan_create(knobwise_dispatcher* dispatcher, const char* problem,
+                                     const knobwise_requirement* requirement, knobwise_plan** plan) {
+  return guarded([&] {
+    require(plan, "plan");
+    *plan = nullptr;
+    require(dispatcher, "dispatcher");
+    require(problem, "problem");
+    knobwise::Plan made = dispatcher->dispatcher.plan(std::string_view(problem), to_requirement(requirement));
+    std::string description = made.description().to_json();
+    *plan = new knobwise_plan{std::move(made), std::move(description)};
+  });
+}
+
+void knobwise_plan_destroy(knobwise_plan* plan) {
+  delete plan;
+}
+
+const char* knobwise_plan_description(const knobwise_plan* plan) {
+  return plan ? plan->description.c_str() : nullptr;
+}
+size_t knobwise_plan_input_bytes(const knobwise_plan* plan) {
+  return plan ? plan->plan.input_bytes() : 0;
+}
+size_t knobwise_plan_output_bytes(const knobwise_plan* plan) {
+  return plan ? plan->plan.output_bytes() : 0;
+}
+size_t knobwise_plan_workspace_bytes(const knobwise_plan* plan) {
+  return plan ? plan->plan.workspace_bytes() : 0;
+}
+
+knobwise_status knobwise_plan_prepare(knobwise_plan* plan, const knobwise_const_buffer* parameters,
+                                      size_t count, void* stream) {
+  return guarded([&] {
+    require(plan, "plan");
+    if (count > 0) require(parameters, "parameters");
+    std::vector<knobwise::ConstBuffer> buffers;
+    for (size_t i = 0; i < count; ++i) buffers.emplace_back(parameters[i].data, parameters[i].bytes);
+    plan->plan.prepare(buffers, stream);
+  });
+}
+
+knobwise_status knobwise_plan_run(knobwise_plan* plan, knobwise_const_buffer input, knobwise_buffer output,
+                                  knobwise_buffer workspace, void* stream) {
+  return guarded([&] {
+    require(plan, "plan");
+    const knobwise::ConstBuffer in(input.data, input.bytes);
+    const knobwise::MutableBuffer out(output.data, output.bytes);
+    if (workspace.data) {
+      plan->plan.run(in, out, {workspace.data, workspace.bytes}, stream);
+    } else {
+      plan->plan.run(in, out, stream);
+    }
+  });
+}
+
+}  // extern "C"
