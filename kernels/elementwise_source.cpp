@@ -12,13 +12,13 @@ namespace {
 
 std::string literal(double number) {
   const float value = static_cast<float>(number);
-  if (std::isinf(value)) return value > 0 ? "(3e38f * 10.0f)" : "(-3e38f * 10.0f)";
   return value < 0 ? fmt::format("({:#.9g}f)", value) : fmt::format("{:#.9g}f", value);
 }
 
-bool is_power_of_two(double number) {
+// Multiplying by the reciprocal is exact only for powers of two, and only while the reciprocal is normal.
+bool has_exact_reciprocal(double number) {
   int exponent = 0;
-  return std::abs(std::frexp(number, &exponent)) == 0.5;
+  return std::abs(std::frexp(number, &exponent)) == 0.5 && std::isnormal(static_cast<float>(1 / number));
 }
 
 // One assignment to x. Comparisons are written so that NaN stays NaN.
@@ -32,9 +32,8 @@ std::string statement(const EpilogueStep& step) {
     case EpilogueOp::mul:
       return fmt::format("x = x * {};", number(0));
     case EpilogueOp::div:
-      // Multiplying by the reciprocal is exact only for powers of two.
-      return is_power_of_two(step.numbers[0]) ? fmt::format("x = x * {};", literal(1 / step.numbers[0]))
-                                              : fmt::format("x = x / {};", number(0));
+      return has_exact_reciprocal(step.numbers[0]) ? fmt::format("x = x * {};", literal(1 / step.numbers[0]))
+                                                   : fmt::format("x = x / {};", number(0));
     case EpilogueOp::relu:
       return "x = x < 0.0f ? 0.0f : x;";
     case EpilogueOp::leaky_relu:

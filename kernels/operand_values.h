@@ -29,7 +29,7 @@ KW_OPERAND_FN double operand_from_bits(int kind, double low, double high, unsign
     long long sum =
         (long long)((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
     // Four times uniform on 0..65535: mean 131070, variance (2^32 - 1) / 3.
-    const double inverse_deviation = 2.6429177321044406e-05;
+    const double inverse_deviation = 2.6428997921303014e-05;
     return low + high * ((double)(sum - 131070) * inverse_deviation);
   }
   unsigned long long span = (unsigned long long)(high - low) + 1;

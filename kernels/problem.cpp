@@ -48,11 +48,23 @@ std::string per_dimension(const Problem& p, const std::array<std::int64_t, 3>& v
   return equal ? std::to_string(values[first]) : text;
 }
 
+// The shortest decimal that reads back the same, with no padding of the exponent: 1e-5.
+std::string number_text(double number) {
+  std::string text = fmt::format("{}", number);
+  const std::size_t exponent = text.find('e');
+  if (exponent == std::string::npos) return text;
+  std::size_t digit = exponent + 1;
+  if (text[digit] == '+') text.erase(digit, 1);
+  if (text[digit] == '-') ++digit;
+  while (text[digit] == '0') text.erase(digit, 1);
+  return text;
+}
+
 std::string step_text(const EpilogueStep& step) {
   std::string text(to_string(step.op));
   switch (step_row(step.op).form) {
     case StepForm::numbers:
-      for (double number : step.numbers) text += fmt::format(" {}", number);
+      for (double number : step.numbers) text += " " + number_text(number);
       break;
     case StepForm::axis:
     case StepForm::channel:
@@ -60,7 +72,7 @@ std::string step_text(const EpilogueStep& step) {
       break;
     case StepForm::norm:
       if (step.op == EpilogueOp::group_norm) text += fmt::format(" groups={}", step.groups);
-      text += fmt::format(" eps={}", step.numbers.at(0));
+      text += " eps=" + number_text(step.numbers.at(0));
       if (step.affine) text += " affine";
       break;
   }

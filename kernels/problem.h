@@ -72,12 +72,12 @@ struct Extents {
   bool operator==(const Extents&) const = default;
 };
 
-/// A tensor besides input and output that a problem needs: its name, extents and where it comes from.
+/// A tensor besides input and output that a problem needs. A residual lies in the order of Problem::layout.
 struct ParameterSpec {
   std::string
-      name;  ///< "weights", "bias", then "scale2", "shift2", "residual1": the number is the epilogue step.
+      name;  ///< "weights", "bias", then "scale2", "shift2", "residual1": the number is the step's index.
   std::vector<std::int64_t>
-      extents;  ///< weights: k, c/groups, t, r, s; per-channel vectors: c; residual: the extents there.
+      extents;  ///< weights: k, c/groups, t, r, s; per-channel vectors: c; residual: n, c, d, h, w.
 
   std::int64_t elements() const;
 };

@@ -18,25 +18,31 @@ namespace {
 // Not above 2^63 - 1 even as a number of bytes.
 constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
 
+// Lines of a file may end with a carriage return.
+constexpr std::string_view kBlanks = " \t\r\n\v\f";
+constexpr std::string_view kDelimiters = " \t\r\n\v\f|";
+
 struct Word {
   std::string_view text;
   std::size_t offset = 0;
 };
 
-// Edit distance, for suggestions.
+// Insertions, deletions, substitutions and swaps of neighbours between two words, for suggestions (optimal
+// string alignment).
 std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitution});
+      const std::size_t substitution = d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, substitution});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
     }
   }
-  return row[b.size()];
+  return d[a.size()][b.size()];
 }
 
 std::string suggestion(std::string_view word, const std::vector<std::string_view>& known) {
@@ -70,13 +76,13 @@ class Parser {
 
   void split() {
     for (std::size_t i = 0; i < line_.size();) {
-      if (line_[i] == ' ' || line_[i] == '\t') {
+      if (kBlanks.find(line_[i]) != std::string_view::npos) {
         ++i;
       } else if (line_[i] == '|') {
         words_.push_back({line_.substr(i, 1), i});
         ++i;
       } else {
-        const std::size_t end = std::min(line_.find_first_of(" \t|", i), line_.size());
+        const std::size_t end = std::min(line_.find_first_of(kDelimiters, i), line_.size());
         words_.push_back({line_.substr(i, end - i), i});
         i = end;
       }
@@ -122,10 +128,15 @@ class Parser {
   double real(const Word& word, std::string_view text) const {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
-      fail(word, fmt::format("'{}' is not a finite number", text));
+    if (end != text.data() + text.size() || error == std::errc::invalid_argument || std::isnan(value)) {
+      fail(word, fmt::format("'{}' is not a number", text));
     }
-    return value;
+    // Kernels compute in fp32: a number that is infinite or vanishes there would mean something else.
+    const float single = static_cast<float>(value);
+    if (error != std::errc() || !std::isfinite(single) || (single == 0 && value != 0)) {
+      fail(word, fmt::format("'{}' is out of range; numbers must be representable in fp32", text));
+    }
+    return value == 0 ? 0 : value;  // one zero: -0 would be equal and print differently
   }
 
   // One number for every spatial dimension, or one for each: 2 or 2x1.
@@ -229,13 +240,13 @@ class Parser {
 
   void require_dimensions() const {
     const std::size_t first = static_cast<std::size_t>(3 - problem_.rank);
-    std::string required = "nck";
-    required += std::string("dhw").substr(first) + std::string("trs").substr(first);
+    const std::string required =
+        "nc" + std::string("dhw").substr(first) + "k" + std::string("trs").substr(first);
+    std::string missing;
     for (char key : required) {
-      if (!seen_.contains(std::string_view(&key, 1))) {
-        fail(operator_, fmt::format("{} needs {}=", operator_.text, key));
-      }
+      if (!seen_.contains(std::string_view(&key, 1))) missing += fmt::format(" {}=", key);
     }
+    if (!missing.empty()) fail(operator_, fmt::format("{} needs{} too", operator_.text, missing));
   }
 
   // The word that set a value, or the operator where it is a default.

@@ -2,15 +2,14 @@
 #include "kernels/reference.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <functional>
 #include <map>
-#include <thread>
 #include <vector>
 
+#include "kernels/activation_index.h"
 #include "kernels/elementwise.h"
 #include "kernels/operands.h"
+#include "kernels/parallel_for.h"
 
 namespace knobwise {
 namespace {
@@ -20,24 +19,6 @@ struct Tensor {
   Extents extents;  // n is 1
   std::vector<double> values;
 };
-
-void parallel_for(std::int64_t count, int threads, const std::function<void(std::int64_t)>& body) {
-  std::atomic<std::int64_t> next{0};
-  const auto work = [&] {
-    for (std::int64_t i = next++; i < count; i = next++) body(i);
-  };
-  std::vector<std::thread> helpers;
-  for (int t = 1; t < std::min<std::int64_t>(threads, count); ++t) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
-}
-
-// The place in memory of an element of a problem's activations.
-std::int64_t memory_index(Layout layout, const Extents& e, std::int64_t n, std::int64_t c, std::int64_t d,
-                          std::int64_t h, std::int64_t w) {
-  if (layout == Layout::nchw) return (((n * e.c + c) * e.d + d) * e.h + h) * e.w + w;
-  return (((n * e.d + d) * e.h + h) * e.w + w) * e.c + c;
-}
 
 template <class Body>
 void for_each_element(const Extents& e, const Body& body) {
@@ -88,7 +69,7 @@ class SampleReference {
         for (std::int64_t h = 0; h < all.h; ++h) {
           for (std::int64_t w = 0; w < all.w; ++w) {
             tensor.values[static_cast<std::size_t>(i++)] = load_element(
-                buffers_.input, problem_.dtype, memory_index(problem_.layout, all, n, c, d, h, w));
+                buffers_.input, problem_.dtype, memory_index(problem_.layout, all, {n, c, d, h, w}));
           }
         }
       }
@@ -163,7 +144,7 @@ class SampleReference {
     for_each_element(
         tensor.extents, [&](std::int64_t i, std::int64_t c, std::int64_t d, std::int64_t h, std::int64_t w) {
           const double added = residual ? load_element(residual, problem_.dtype,
-                                                       memory_index(problem_.layout, all, n, c, d, h, w))
+                                                       memory_index(problem_.layout, all, {n, c, d, h, w}))
                                         : 0;
           double& value = tensor.values[static_cast<std::size_t>(i)];
           value = apply_elementwise(step, value, added);
@@ -183,9 +164,10 @@ class SampleReference {
     std::vector<char> started(reduced.size());
     for_each_element(
         before, [&](std::int64_t i, std::int64_t c, std::int64_t d, std::int64_t h, std::int64_t w) {
-          const std::size_t at = static_cast<std::size_t>(
-              memory_index(Layout::nchw, after, 0, std::min(c, after.c - 1), std::min(d, after.d - 1),
-                           std::min(h, after.h - 1), std::min(w, after.w - 1)));
+          const std::size_t at =
+              static_cast<std::size_t>(memory_index(Layout::nchw, after,
+                                                    {0, std::min(c, after.c - 1), std::min(d, after.d - 1),
+                                                     std::min(h, after.h - 1), std::min(w, after.w - 1)}));
           const double value = tensor.values[static_cast<std::size_t>(i)];
           reduced[at] = started[at] ? combine(step.op, reduced[at], value) : value;
           started[at] = 1;
@@ -246,14 +228,13 @@ class SampleReference {
 }  // namespace
 
 void reference_output(const Problem& problem, const Buffers& buffers, double* output, int threads) {
-  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   SampleReference reference(problem, buffers, threads);
   const Extents all = problem.output_extents();
   for (std::int64_t n = 0; n < problem.n; ++n) {
     const Tensor tensor = reference.compute(n);
     for_each_element(tensor.extents, [&](std::int64_t i, std::int64_t c, std::int64_t d, std::int64_t h,
                                          std::int64_t w) {
-      output[memory_index(problem.layout, all, n, c, d, h, w)] = tensor.values[static_cast<std::size_t>(i)];
+      output[memory_index(problem.layout, all, {n, c, d, h, w})] = tensor.values[static_cast<std::size_t>(i)];
     });
   }
 }

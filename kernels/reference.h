@@ -19,9 +19,11 @@ void reference_output(const Problem& problem, const Buffers& buffers, double* ou
 /// Outputs to check when checking all would take too long: linear indices into the output (memory order),
 /// sorted, unique.
 ///
-/// Always holds the corners and edges of every dimension and both sides of every seam of `tile` (in one
-/// position of the other dimensions each), and a seeded random sample; near `budget` in number. If the output
-/// has no more elements than `budget`, all of them.
+/// Always holds the corners, the first and last two places of every dimension and both sides of every seam of
+/// `tile` (in one position of the other dimensions each), and a seeded random sample; near `budget` in
+/// number. If the output has no more elements than `budget`, all of them. What outputs share (a softmax's
+/// column, a norm's group) is drawn on several times; where groups are so large that a few cost all the time
+/// there is, only some seams between channels are taken, evenly spread.
 std::vector<std::int64_t> sample_outputs(const Problem& problem, const OutputTile& tile, std::int64_t budget,
                                          std::uint64_t seed);
 
