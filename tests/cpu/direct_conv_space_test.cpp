@@ -20,7 +20,7 @@ TEST(DirectConvSpace, IsSearchableForTheReferenceProblems) {
   for (const char* line : kReferenceProblems) {
     const BoundSpace space = bind_space(cpu_direct_conv_family(), Problem::parse(line), cpu().info());
     EXPECT_GE(space.size(), 100u) << line;
-    EXPECT_LE(space.size(), 20000u) << line;
+    EXPECT_LE(space.size(), 10000u) << line;
   }
 }
 
