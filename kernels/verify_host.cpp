@@ -11,16 +11,31 @@
 namespace knobwise {
 namespace {
 
+// Whether any of `count` elements from `begin` is not a number; written so that the compiler vectorises.
+bool holds_nan(const void* data, DType dtype, std::int64_t begin, std::int64_t count) {
+  unsigned found = 0;
+  if (dtype == DType::f32) {
+    const float* x = static_cast<const float*>(data) + begin;
+    for (std::int64_t i = 0; i < count; ++i) found |= x[i] != x[i];
+  } else {
+    const std::uint16_t* x = static_cast<const std::uint16_t*>(data) + begin;
+    const std::uint16_t infinity = dtype == DType::f16 ? 0x7c00 : 0x7f80;
+    for (std::int64_t i = 0; i < count; ++i) found |= (x[i] & 0x7fff) > infinity;
+  }
+  return found != 0;
+}
+
 // Indices of outputs that are not numbers, at most `limit`: never-written ones hide from a sample.
 std::vector<std::int64_t> find_nans(const Problem& problem, const void* output, std::size_t limit) {
-  constexpr std::int64_t kBlock = 1 << 20;
+  constexpr std::int64_t kBlock = 1 << 16;
   const std::int64_t elements = problem.output_extents().elements();
   std::vector<std::int64_t> found;
   std::mutex mutex;
   parallel_for((elements + kBlock - 1) / kBlock, 0, [&](std::int64_t block) {
+    const std::int64_t begin = block * kBlock, end = std::min(elements, begin + kBlock);
+    if (!holds_nan(output, problem.dtype, begin, end - begin)) return;
     std::vector<std::int64_t> mine;
-    const std::int64_t end = std::min(elements, (block + 1) * kBlock);
-    for (std::int64_t i = block * kBlock; i < end && mine.size() < limit; ++i) {
+    for (std::int64_t i = begin; i < end && mine.size() < limit; ++i) {
       if (std::isnan(load_element(output, problem.dtype, i))) mine.push_back(i);
     }
     const std::lock_guard lock(mutex);
