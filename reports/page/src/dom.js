@@ -69,6 +69,9 @@ export function copyButton(label, text) {
   return h('button', { type: 'button', class: 'small', onclick: () => copyText(give()) }, label);
 }
 
+/** A word of a POSIX shell: quoted where it has to be. */
+export const shellWord = (text) => (/^[\w./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
 /** A command line with its copy button. */
 export function commandLine(command) {
   return h('div', { class: 'command' }, h('code', { tabindex: 0 }, command), copyButton('Copy', command));

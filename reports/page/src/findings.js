@@ -1,5 +1,6 @@
 // The main findings in plain words.
 import { resourceName } from './data.js';
+import { shellWord } from './dom.js';
 import * as format from './format.js';
 import { geometricMean } from './charts/statistics.js';
 
@@ -53,7 +54,6 @@ function volume(report, summaries, trials) {
 
 /** What to tune next: [{summary, reason, command}], most promising first. */
 export function nextSteps(summaries) {
-  const quote = (line) => `'${line.replaceAll("'", "'\\''")}'`;
   const steps = [];
   for (const s of summaries) {
     const reasons = [];
@@ -71,7 +71,7 @@ export function nextSteps(summaries) {
     if (s.group.count < 30) add(1, `only ${format.plural(s.group.count, 'trial')} so far`);
     if (reasons.length > 0) {
       const device = s.group.device.backend === 'cpu' ? ' --device cpu' : '';
-      steps.push({ summary: s, weight, reason: reasons.join('; '), command: `knobwise tune ${quote(s.group.problem.line)}${device}` });
+      steps.push({ summary: s, weight, reason: reasons.join('; '), command: `knobwise tune ${shellWord(s.group.problem.line)}${device}` });
     }
   }
   return steps.sort((a, b) => b.weight - a.weight);

@@ -126,7 +126,7 @@ const tests = {
     for (const details of await page.locator('details.table-behind').all()) {
       await details.locator('summary').click();
       const rows = details.locator('tbody tr');
-      assert.ok(await rows.count() > 0);
+      await rows.first().waitFor();
       assert.equal(await details.locator('td.empty').count(), 0);
     }
     await close(page);

@@ -2,7 +2,7 @@
 import { configurationText } from '../charts/convergence.js';
 import { deviceRooflineFigure } from '../charts/roofline.js';
 import { deviceLabel, resourceName, summary } from '../data.js';
-import { commandLine, h } from '../dom.js';
+import { commandLine, h, shellWord } from '../dom.js';
 import { findings, nextSteps } from '../findings.js';
 import * as format from '../format.js';
 import { dataTable } from '../table.js';
@@ -21,7 +21,7 @@ export function overview(report, requirement) {
 
 function nothingYet(report) {
   return h('section', {}, h('p', {}, `No trials in ${report.sources.join(', ')}. A search fills it:`),
-    commandLine(`knobwise tune 'conv2d n=8 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 bias | relu' --db ${report.sources[0] ?? 'tuned.db'}`));
+    commandLine(`knobwise tune 'conv2d n=8 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 bias | relu' --db ${shellWord(report.sources[0] ?? 'tuned.db')}`));
 }
 
 function results(summaries) {

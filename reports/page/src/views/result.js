@@ -8,7 +8,7 @@ import { resourcesFigure } from '../charts/resources.js';
 import { rooflineFigure } from '../charts/roofline.js';
 import { finalists, samplesFigure } from '../charts/samples.js';
 import { REQUIREMENTS, deviceLabel, resourceName, staleReason, summary } from '../data.js';
-import { commandLine, copyButton, h } from '../dom.js';
+import { commandLine, copyButton, h, shellWord } from '../dom.js';
 import * as format from '../format.js';
 import { dataTable } from '../table.js';
 
@@ -64,15 +64,14 @@ function winner(report, s, openTrial) {
   const configuration = group.configuration(best);
   const session = group.session(best);
   const device = group.device.backend === 'cpu' ? ' --device cpu' : '';
-  const line = `'${group.problem.line.replaceAll("'", "'\\''")}'`;
   return h('section', {}, h('h2', {}, 'Best configuration'),
     group.stale[best] ? h('p', { class: 'warning' }, `Stale: ${staleReason(group.stale[best])}.`) : null,
-    h('p', {}, h('strong', {}, group.family(best).name), `, found as trial ${format.count(group.value('order', best) + 1)} of a ${session.strategy} search.`),
+    h('p', {}, h('strong', {}, group.family(best).name), `, found as trial ${format.count(group.value('order', best) + 1)} by the strategy ${session.strategy}.`),
     h('dl', { class: 'facts' }, Object.entries(configuration).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, String(value))))),
     h('div', { class: 'controls' }, copyButton('Copy configuration', JSON.stringify(configuration)),
       h('button', { type: 'button', class: 'small', onclick: () => openTrial(best) }, 'All figures of this trial')),
     h('h3', {}, 'Run it again'),
-    commandLine(`knobwise run ${line} --db ${report.sources[0] ?? 'tuned.db'}${device}`),
+    commandLine(`knobwise run ${shellWord(group.problem.line)} --db ${shellWord(report.sources[0] ?? 'tuned.db')}${device}`),
     session.command_line && [h('h3', {}, 'Search again'), commandLine(session.command_line)]);
 }
 

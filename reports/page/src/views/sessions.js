@@ -1,6 +1,6 @@
 // Where the figures come from: sessions, devices, environments and kernel families.
 import { deviceLabel, resourceName } from '../data.js';
-import { commandLine, copyButton, h } from '../dom.js';
+import { commandLine, copyButton, h, shellWord } from '../dom.js';
 import * as format from '../format.js';
 import { dataTable } from '../table.js';
 
@@ -106,5 +106,5 @@ function sourceList(report) {
     h('p', {}, `Written ${format.moment(report.generated)} from ${report.sources.join(', ')}.`),
     filters.length > 0 && h('p', {}, `Restricted to ${filters.map(([name, value]) => `${name} ${value}`).join(', ')}.`),
     h('p', {}, 'Written again by:'),
-    commandLine(`knobwise report ${report.sources.map((source) => `--db ${source}`).join(' ')} -o report.html`));
+    commandLine(`knobwise report ${report.sources.map((source) => `--db ${shellWord(source)}`).join(' ')} -o report.html`));
 }
