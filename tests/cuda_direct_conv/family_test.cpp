@@ -54,6 +54,7 @@ TEST(DirectConvFamily, OffersConfigurationsForEverySupportedProblem) {
                            "conv2d n=8 c=3 h=224 w=224 k=768 r=16 s=16 stride=16",
                            "conv2d n=64 c=32 h=112 w=112 k=32 r=3 s=3 groups=32 pad=1 stride=2",
                            "conv2d n=1 c=8 h=64 w=64 k=512 r=3 s=3 | softmax channel",
+                           "conv2d n=2 c=2048 h=40 w=224 k=512 r=7 s=7 | softmax channel",
                            "conv3d n=1 c=16 d=64 h=64 w=64 k=16 t=7 r=7 s=7 pad=3"})
     EXPECT_GT(space_of(line).size(), 0u) << line;
 }
