@@ -152,8 +152,9 @@ std::string format_bytes(std::int64_t bytes) {
 }
 
 std::string format_configuration(const std::string& json) {
+  const Configuration configuration = Configuration::from_json(json);
   std::string text;
-  for (const auto& [knob, value] : Configuration::from_json(json).knobs()) {
+  for (const auto& [knob, value] : configuration.knobs()) {
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", knob, to_string(value));
   }
   return text;
