@@ -25,6 +25,8 @@ const context = await chromium.launchPersistentContext(profile, {
   viewport: { width: 1400, height: 900 },
   offline: true,
 });
+// Waiting only ends early: a machine busy with other work may need this long.
+context.setDefaultTimeout(120_000);
 
 /** page.computed(): milliseconds of processor time that the page's thread has used, whatever else the machine does. */
 async function measure(page) {
