@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include <algorithm>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,18 +19,19 @@
 namespace knobwise {
 namespace {
 
-#define KW_ONEDNN_FUNCTIONS(X)                                                                               \
-  X(dnnl_engine_create)                                                                                      \
-  X(dnnl_stream_create)                                                                                      \
-  X(dnnl_stream_wait) X(dnnl_memory_desc_init_by_tag) X(dnnl_memory_desc_equal) X(dnnl_memory_desc_get_size) \
-      X(dnnl_memory_create) X(dnnl_memory_destroy) X(dnnl_memory_set_data_handle)                            \
-          X(dnnl_dilated_convolution_forward_desc_init) X(dnnl_primitive_desc_create)                        \
-              X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md) X(dnnl_primitive_create)        \
-                  X(dnnl_primitive_destroy) X(dnnl_primitive_execute) X(dnnl_reorder_primitive_desc_create)  \
-                      X(dnnl_primitive_attr_create) X(dnnl_primitive_attr_destroy)                           \
-                          X(dnnl_primitive_attr_set_post_ops) X(dnnl_primitive_attr_set_scratchpad_mode)     \
-                              X(dnnl_post_ops_create) X(dnnl_post_ops_destroy)                               \
-                                  X(dnnl_post_ops_append_eltwise) X(dnnl_version)
+#define KW_ONEDNN_FUNCTIONS(X)                                                                         \
+  X(dnnl_engine_create)                                                                                \
+  X(dnnl_stream_create)                                                                                \
+  X(dnnl_stream_wait)                                                                                  \
+  X(dnnl_memory_desc_init_by_tag)                                                                      \
+  X(dnnl_memory_desc_equal) X(dnnl_memory_desc_get_size) X(dnnl_memory_create) X(dnnl_memory_destroy)  \
+      X(dnnl_memory_set_data_handle) X(dnnl_dilated_convolution_forward_desc_init)                     \
+          X(dnnl_primitive_desc_create) X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md) \
+              X(dnnl_primitive_create) X(dnnl_primitive_destroy) X(dnnl_primitive_execute)             \
+                  X(dnnl_reorder_primitive_desc_create) X(dnnl_primitive_attr_create)                  \
+                      X(dnnl_primitive_attr_destroy) X(dnnl_primitive_attr_set_post_ops)               \
+                          X(dnnl_primitive_attr_set_scratchpad_mode) X(dnnl_post_ops_create)           \
+                              X(dnnl_post_ops_destroy) X(dnnl_post_ops_append_eltwise) X(dnnl_version)
 
 // The library's functions, found at run time.
 struct Library {
@@ -150,10 +153,34 @@ std::optional<Eltwise> post_operation(const EpilogueStep& step) {
   }
 }
 
-std::size_t fused_steps(const Problem& problem) {
-  std::size_t count = 0;
-  while (count < problem.epilogue.size() && post_operation(problem.epilogue[count])) ++count;
-  return count;
+// The steps at the head of the epilogue that the primitive applies itself.
+struct FusedSteps {
+  std::vector<Eltwise> operations;
+  std::size_t steps = 0;
+};
+
+// Neighbouring linear steps become one. A kind that comes back ends the list: oneDNN 2.6's brgconv gives both
+// the constants of the first.
+FusedSteps fuse(const Problem& problem) {
+  FusedSteps fused;
+  std::vector<Eltwise>& operations = fused.operations;
+  for (const EpilogueStep& step : problem.epilogue) {
+    const std::optional<Eltwise> next = post_operation(step);
+    if (!next) break;
+    const bool merges = next->kind == dnnl_eltwise_linear && !operations.empty() &&
+                        operations.back().kind == dnnl_eltwise_linear;
+    if (merges) {
+      operations.back().alpha *= next->alpha;
+      operations.back().beta = operations.back().beta * next->alpha + next->beta;
+    } else if (std::any_of(operations.begin(), operations.end(),
+                           [&next](const Eltwise& earlier) { return earlier.kind == next->kind; })) {
+      break;
+    } else {
+      operations.push_back(*next);
+    }
+    ++fused.steps;
+  }
+  return fused;
 }
 
 // Dimensions as oneDNN wants them: batch, channels, then the rank's spatial ones.
@@ -185,10 +212,19 @@ dnnl_format_tag_t plain_tag(std::size_t dimensions) {
   return kTags[dimensions - 1];
 }
 
-dnnl_format_tag_t working_tag(const std::string& format, int rank) {
-  if (format == "any") return dnnl_format_tag_any;
-  if (format == "plain") return plain_tag(static_cast<std::size_t>(rank) + 2);
+dnnl_format_tag_t channels_last_tag(int rank) {
   return rank == 1 ? dnnl_nwc : rank == 2 ? dnnl_nhwc : dnnl_ndhwc;
+}
+
+// The order in which the problem's own activations lie in memory.
+dnnl_format_tag_t own_tag(const Problem& problem) {
+  return problem.layout == Layout::nchw ? plain_tag(static_cast<std::size_t>(problem.rank) + 2)
+                                        : channels_last_tag(problem.rank);
+}
+
+dnnl_format_tag_t working_tag(const std::string& format, const Problem& problem) {
+  if (format == "any") return dnnl_format_tag_any;
+  return format == "plain" ? own_tag(problem) : channels_last_tag(problem.rank);
 }
 
 // A reorder between two descriptions; none if they are equal.
@@ -239,7 +275,7 @@ class Convolution : public Executable {
     target_memory_ = make_memory(target_);
     scratch_memory_ = make_memory(scratch_);
     if (problem.bias) bias_memory_ = make_memory(describe({problem.k}, dnnl_a));
-    first_own_step_ = fused_steps(problem);
+    first_own_step_ = fuse(problem).steps;
     lay_out_workspace();
   }
 
@@ -250,11 +286,13 @@ class Convolution : public Executable {
 
   void prepare(const Buffers& buffers, Stream) override {
     if (!reorder_weights_->needed()) return;
+    const std::lock_guard lock(mutex_);
     reorder_weights_->run(buffers.parameters[0], buffers.packed);
     check(library().dnnl_stream_wait(library().stream), "stream_wait");
   }
 
   void run(const Buffers& buffers, Stream) override {
+    const std::lock_guard lock(mutex_);
     const Library& l = library();
     char* workspace = static_cast<char*>(buffers.workspace);
     void* source = buffers.input;
@@ -298,15 +336,15 @@ class Convolution : public Executable {
     for (dnnl_dim_t extent : spatial(p, p.filter, 0)) weight_dims_.push_back(extent);
     const auto source_dims = activation_dims(p, p.input_extents()),
                target_dims = activation_dims(p, p.conv_extents());
-    plain_source_ = describe(source_dims, plain_tag(source_dims.size()));
+    plain_source_ = describe(source_dims, own_tag(p));
     plain_weights_ = describe(weight_dims_, plain_tag(weight_dims_.size()));
-    plain_target_ = describe(target_dims, plain_tag(target_dims.size()));
+    plain_target_ = describe(target_dims, own_tag(p));
   }
 
   PrimitiveDescription create_description(const Configuration& configuration) const {
     const Library& l = library();
     const Problem& p = problem_;
-    const dnnl_format_tag_t tag = working_tag(configuration.text("format"), p.rank);
+    const dnnl_format_tag_t tag = working_tag(configuration.text("format"), p);
     const dnnl_memory_desc_t source = describe(activation_dims(p, p.input_extents()), tag);
     const dnnl_memory_desc_t weights = describe(weight_dims_, dnnl_format_tag_any);
     const dnnl_memory_desc_t target = describe(activation_dims(p, p.conv_extents()), tag);
@@ -326,8 +364,7 @@ class Convolution : public Executable {
           "scratchpad mode");
     PostOps operations;
     check(l.dnnl_post_ops_create(operations.address()), "post_ops_create");
-    for (std::size_t i = 0; i < fused_steps(p); ++i) {
-      const Eltwise eltwise = *post_operation(p.epilogue[i]);
+    for (const Eltwise& eltwise : fuse(p).operations) {
       check(
           l.dnnl_post_ops_append_eltwise(operations.get(), 1.0f, eltwise.kind,
                                          static_cast<float>(eltwise.alpha), static_cast<float>(eltwise.beta)),
@@ -354,6 +391,8 @@ class Convolution : public Executable {
   }
 
   Problem problem_;
+  // Memory objects carry the pointers of a run. One run uses every core, so a second may as well wait.
+  std::mutex mutex_;
   std::vector<dnnl_dim_t> weight_dims_;
   dnnl_memory_desc_t plain_source_, plain_weights_, plain_target_, source_, weights_, target_, scratch_;
   Primitive primitive_;
@@ -371,13 +410,17 @@ class OnednnFamily : public KernelFamily {
   std::optional<std::string> unsupported_reason(const Problem& problem, const DeviceInfo&) const override {
     if (!library().missing.empty()) return library().missing;
     if (problem.dtype != DType::f32) return "only f32 is offered through oneDNN";
-    if (problem.layout != Layout::nchw) return "only nchw is offered through oneDNN";
-    if (!plain_epilogue_supports(problem, fused_steps(problem)))
-      return "a residual step is not offered through oneDNN";
+    const auto own = problem.epilogue.begin() + static_cast<std::ptrdiff_t>(fuse(problem).steps);
+    for (auto step = own; step != problem.epilogue.end(); ++step) {
+      if (step->op == EpilogueOp::residual) return "a residual step is not offered through oneDNN";
+      if (problem.layout != Layout::nchw && !is_elementwise(step->op)) {
+        return fmt::format("{} in nhwc is not offered through oneDNN", to_string(step->op));
+      }
+    }
     return std::nullopt;
   }
   std::string_view space_json() const override { return vendor_spaces().front().second; }
-  std::string source_hash() const override { return "onednn-1-" + library().version; }
+  std::string source_hash() const override { return "onednn-2-" + library().version; }
   bool builtin() const override { return true; }
   std::unique_ptr<Executable> create_builtin(const Problem& problem, const Configuration& configuration,
                                              Device&) const override {

@@ -143,11 +143,6 @@ void reduce(const EpilogueStep& step, const Extents& e, float* values) {
 
 }  // namespace
 
-bool plain_epilogue_supports(const Problem& problem, std::size_t first) {
-  return std::none_of(problem.epilogue.begin() + static_cast<std::ptrdiff_t>(first), problem.epilogue.end(),
-                      [](const EpilogueStep& step) { return step.op == EpilogueOp::residual; });
-}
-
 void apply_plain_epilogue(const Problem& problem, std::size_t first, const Buffers& buffers, float* values,
                           float* output) {
   for (std::size_t i = first; i < problem.epilogue.size(); ++i) {

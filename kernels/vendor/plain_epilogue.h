@@ -8,12 +8,9 @@
 
 namespace knobwise {
 
-/// Whether every step of [first, end) can be applied here: all but `residual`.
-bool plain_epilogue_supports(const Problem& problem, std::size_t first);
-
-/// Applies the steps from `first` to the end: `values` holds extents_before(first) in nchw order and is
-/// overwritten; the result goes to `output`, which may be `values` itself if no step reduces. Runs on all
-/// cores.
+/// Applies the steps from `first` to the end, none of which may be `residual`. `values` holds
+/// extents_before(first) in nchw order (any order if all of these steps are element-wise) and is overwritten;
+/// the result goes to `output`, which may be `values` itself if no step reduces. Runs on all cores.
 void apply_plain_epilogue(const Problem& problem, std::size_t first, const Buffers& buffers, float* values,
                           float* output);
 
