@@ -1,7 +1,6 @@
 #include "runtime/core.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include "kernels/operands.h"
 #include "runtime/distance.h"
 #include "runtime/hash.h"
+#include "runtime/log.h"
 #include "runtime/records.h"
 
 namespace knobwise::runtime_detail {
@@ -84,7 +84,7 @@ void Core::open_layers() {
     }
   }
   if (options_.on_new_plan) return;
-  for (const std::string& note : notes_) spdlog::warn("knobwise: {}", note);
+  for (const std::string& note : notes_) log_warning(note);
 }
 
 void Core::refresh() {
@@ -115,7 +115,7 @@ const Choice* Core::choose(const PlanKey& key) {
   if (options_.on_new_plan) {
     options_.on_new_plan(choice->description);
   } else {
-    spdlog::info("knobwise: {}", choice->description.to_string());
+    log_info(choice->description.to_string());
   }
   return choice;
 }

@@ -69,9 +69,9 @@ class ProvenanceSet {
 struct Requirement {
   /// The error accepted; none stands for what the problem's data type can hold: allclose for f32, half for
   /// f16, bf16 for bf16.
-  std::optional<AccuracyRequirement> accuracy;
+  std::optional<AccuracyRequirement> accuracy = std::nullopt;
   /// The most scratch memory a run may use; none is no limit.
-  std::optional<std::size_t> max_workspace_bytes;
+  std::optional<std::size_t> max_workspace_bytes = std::nullopt;
   /// Steps that may answer; a plan that none of them yields is a UserError that lists why.
   ProvenanceSet allow = ProvenanceSet::all();
   /// Equal inputs give bit-equal outputs in every run: leaves out configurations with a knob `deterministic`
@@ -215,15 +215,15 @@ class PlanKey {
 struct DispatcherOptions {
   /// Tuning databases, opened read-only; the first that has an answer wins (user before site before shipped).
   /// One that is missing or unreadable is reported in Dispatcher::notes() and passed over.
-  std::vector<std::filesystem::path> databases;
+  std::vector<std::filesystem::path> databases = {};
   /// "cpu", "cuda", "cuda:N", or "best": the first CUDA device if there is one, else the CPU.
   std::string device = "best";
   /// Where compiled code is kept between processes; empty: $KNOBWISE_CACHE, else $XDG_CACHE_HOME/knobwise,
   /// else ~/.cache/knobwise.
-  std::filesystem::path code_cache;
+  std::filesystem::path code_cache = {};
   /// Called once for each problem and requirement with what was decided, from a thread that asked; several
-  /// may call at once. Empty: spdlog's default logger says it, and what is wrong with the databases.
-  std::function<void(const PlanDescription&)> on_new_plan;
+  /// may call at once. Empty: a line on standard error says it, and what is wrong with the databases.
+  std::function<void(const PlanDescription&)> on_new_plan = {};
 };
 
 /// Finds kernels: database first, then safe fallbacks.

@@ -1,0 +1,41 @@
+# Installs the runtime into a folder of its own, then builds and runs applications against that copy: with CMake in
+# C++ (shared and static) and C, and with pkg-config. Needs BUILD (this project's build folder), SOURCE and WORK.
+function(check)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${ARGN}: ${status}\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+set(ENV{KNOBWISE_CACHE} ${WORK}/code)
+check(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix --component runtime)
+check(${CMAKE_COMMAND} -S ${SOURCE}/tests/runtime/consumer -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/prefix
+      -DEXAMPLES=${SOURCE}/examples -DCMAKE_BUILD_TYPE=Release)
+check(${CMAKE_COMMAND} --build ${WORK}/build)
+foreach(program IN ITEMS consumer_cpp consumer_static consumer_c)
+  check(${WORK}/build/${program})
+  if(NOT output MATCHES "family_default")
+    message(FATAL_ERROR "${program} does not say how its kernel was found:\n${output}")
+  endif()
+endforeach()
+
+find_program(pkg_config pkg-config)
+if(pkg_config)
+  file(GLOB_RECURSE description ${WORK}/prefix/knobwise.pc)
+  cmake_path(GET description PARENT_PATH folder)
+  set(ENV{PKG_CONFIG_PATH} ${folder})
+  check(sh -c "cc ${SOURCE}/tests/runtime/consumer/main.c -o ${WORK}/by_pkg_config $(${pkg_config} --cflags --libs knobwise) -Wl,-rpath,$(${pkg_config} --variable=libdir knobwise)")
+  check(${WORK}/by_pkg_config)
+endif()
+
+# Nothing but the interface is visible.
+file(GLOB_RECURSE libraries ${WORK}/prefix/libknobwise.so)
+check(nm -DC --defined-only ${libraries})
+string(REGEX MATCHALL "[^\n]*(sqlite3_|SQLite::|spdlog|nlohmann|fmt::v|knobwise::Store|runtime_detail::Core)[^\n]*" leaks
+       "${output}")
+list(FILTER leaks EXCLUDE REGEX "knobwise::Plan::Plan")
+if(leaks)
+  message(FATAL_ERROR "symbols that are no part of the interface are visible: ${leaks}")
+endif()

@@ -1,0 +1,334 @@
+// The order of the lookup and its provenance, through the public interface.
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "tests/runtime/fixture.h"
+
+namespace knobwise::test {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr const char* kProblem = "conv2d n=2 c=3 h=10 w=18 k=4 r=3 s=3 bias | relu";  // ow = 16
+
+class LookupTest : public RuntimeTest {};
+
+TEST_F(LookupTest, ExactAnswerIsTheFastestStoredTrialWithItsMeasuredFigures) {
+  const auto path =
+      database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(4), .time_us = 80},
+                            {.problem = kProblem, .configuration = fake_configuration(8), .time_us = 60},
+                            {.problem = kProblem, .configuration = fake_configuration(2), .time_us = 90}});
+  Dispatcher dispatcher(options({path}));
+  Plan plan = dispatcher.plan(kProblem);
+  const PlanDescription& description = plan.description();
+  EXPECT_EQ(description.provenance, Provenance::exact);
+  EXPECT_EQ(description.configuration, fake_configuration(8));
+  EXPECT_EQ(description.family, "tiled");
+  EXPECT_EQ(description.predicted_us, 60);
+  EXPECT_EQ(description.error->rel_fro, 1e-7);
+  EXPECT_EQ(description.database, path.string());
+  EXPECT_FALSE(description.stale);
+  EXPECT_EQ(machine().verifications, 0) << "the tuner verified it already";
+}
+
+TEST_F(LookupTest, EveryStepRunsRightly) {
+  const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  Dispatcher dispatcher(options({path}));
+  const std::pair<const char*, Provenance> cases[] = {
+      {kProblem, Provenance::exact},
+      {"conv2d n=2 c=3 h=10 w=34 k=4 r=3 s=3 bias | relu", Provenance::nearest},
+      {"conv1d n=2 c=3 w=34 k=4 s=3", Provenance::family_default}};
+  for (const auto& [line, provenance] : cases) {
+    Plan plan = dispatcher.plan(line);
+    EXPECT_EQ(plan.description().provenance, provenance) << line;
+    Operands operands(plan.problem());
+    plan.prepare(operands.parameter_buffers());
+    plan.run(operands.input, operands.output);
+    EXPECT_LT(largest_error(operands), 1e-5) << line;
+  }
+}
+
+// The product of the dimensions calls 64x1x1 and 4x4x4 equal, and would prefer 4x4x8 for 128x1x1.
+TEST_F(LookupTest, NearestIsJudgedPerDimensionNotByTheProduct) {
+  const auto line = [](int d, int h, int w) {
+    return "conv3d n=1 c=2 d=" + std::to_string(d) + " h=" + std::to_string(h) + " w=" + std::to_string(w) +
+           " k=2 t=1 r=1 s=1";
+  };
+  const auto path =
+      database("tuned.db", {{.problem = line(4, 4, 4), .configuration = fake_configuration(1, 0)},
+                            {.problem = line(4, 4, 8), .configuration = fake_configuration(1, 64)},
+                            {.problem = line(64, 1, 1), .configuration = fake_configuration(1, 4096)}});
+  Dispatcher dispatcher(options({path}));
+  const Plan flat = dispatcher.plan(line(128, 1, 1));
+  EXPECT_EQ(flat.description().provenance, Provenance::nearest);
+  EXPECT_EQ(flat.description().based_on, Problem::parse(line(64, 1, 1)).to_string());
+  const Plan cube = dispatcher.plan(line(5, 4, 4));
+  EXPECT_EQ(cube.description().based_on, Problem::parse(line(4, 4, 4)).to_string());
+  const Plan exact = dispatcher.plan(line(64, 1, 1));
+  EXPECT_EQ(exact.description().provenance, Provenance::exact);
+  EXPECT_EQ(exact.description().configuration, fake_configuration(1, 4096));
+}
+
+TEST_F(LookupTest, NearestNeverBridgesTypeRankLayoutBiasOrEpilogue) {
+  const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  Dispatcher dispatcher(options({path}));
+  for (const char* line :
+       {"conv2d n=2 c=3 h=10 w=34 k=4 r=3 s=3 | relu", "conv2d n=2 c=3 h=10 w=34 k=4 r=3 s=3 bias",
+        "conv2d n=2 c=3 h=10 w=34 k=4 r=3 s=3 layout=nhwc bias | relu",
+        "conv1d n=2 c=3 w=34 k=4 s=3 bias | relu"}) {
+    EXPECT_EQ(dispatcher.plan(line).description().provenance, Provenance::family_default) << line;
+  }
+}
+
+// Tile 8 divides 16 but not 12: the neighbour's configuration is not valid for this problem.
+TEST_F(LookupTest, NearestMustBeValidForThisProblem) {
+  const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)},
+                                          {.problem = "conv2d n=2 c=3 h=10 w=66 k=4 r=3 s=3 bias | relu",
+                                           .configuration = fake_configuration(4)}});
+  Dispatcher dispatcher(options({path}));
+  const Plan plan = dispatcher.plan("conv2d n=2 c=3 h=10 w=14 k=4 r=3 s=3 bias | relu");  // ow = 12
+  EXPECT_EQ(plan.description().provenance, Provenance::nearest);
+  EXPECT_EQ(plan.description().configuration, fake_configuration(4));
+}
+
+TEST_F(LookupTest, NearestIsVerifiedOnFirstUseAndAWrongOneIsPassedOver) {
+  const auto path = database(
+      "tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8, 0, true, 0, "wrong")},
+                   {.problem = "conv2d n=2 c=3 h=10 w=66 k=4 r=3 s=3 bias | relu",
+                    .configuration = fake_configuration(4)}});
+  Dispatcher dispatcher(options({path}));
+  const Plan plan = dispatcher.plan("conv2d n=2 c=3 h=10 w=34 k=4 r=3 s=3 bias | relu");
+  EXPECT_EQ(plan.description().configuration, fake_configuration(4));
+  EXPECT_EQ(plan.description().provenance, Provenance::nearest);
+  ASSERT_TRUE(plan.description().error);
+  EXPECT_GT(plan.description().error->checked, 0);
+  EXPECT_THAT(plan.description().notes, Contains(HasSubstr("error is too large")));
+  const int verifications = machine().verifications;
+  dispatcher.plan("conv2d n=2 c=3 h=10 w=34 k=4 r=3 s=3 bias | relu");
+  EXPECT_EQ(machine().verifications, verifications) << "once is enough";
+}
+
+TEST_F(LookupTest, AKernelThatFailsCostsItsStepOnly) {
+  for (const char* fault : {"throws", "does_not_compile"}) {
+    const auto path =
+        database(std::string(fault) + ".db",
+                 {{.problem = kProblem, .configuration = fake_configuration(8, 0, true, 0, fault)}});
+    Dispatcher dispatcher(options({path}));
+    const Plan plan = dispatcher.plan("conv2d n=2 c=3 h=10 w=34 k=4 r=3 s=3 bias | relu");
+    EXPECT_EQ(plan.description().provenance, Provenance::family_default) << fault;
+  }
+}
+
+TEST_F(LookupTest, WithoutACompilerTheVendorAndThenTheReferenceServe) {
+  const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  machine().info.compiler_version.clear();
+  {
+    Dispatcher dispatcher(options({path}));
+    const Plan plan = dispatcher.plan(kProblem);
+    EXPECT_EQ(plan.description().provenance, Provenance::vendor);
+    EXPECT_THAT(plan.description().notes, Contains(HasSubstr("no compiler")));
+  }
+  machine().vendor.supported = false;
+  Dispatcher dispatcher(options({path}));
+  EXPECT_EQ(dispatcher.plan(kProblem).description().provenance, Provenance::reference);
+}
+
+TEST_F(LookupTest, StoredCodeNeedsNoSecondCompilation) {
+  const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  Dispatcher(options({path})).plan(kProblem);
+  EXPECT_EQ(machine().compiles, 1);
+  Dispatcher(options({path})).plan(kProblem);
+  EXPECT_EQ(machine().compiles, 1);
+}
+
+// Names alone decide neither way: a twin under another name is equivalent, half a card of the same name not.
+TEST_F(LookupTest, DevicesAreComparedByTheirFigures) {
+  const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  machine().info.name = "Test Card A PCIe";
+  machine().info.ordinal = 3;
+  EXPECT_EQ(Dispatcher(options({path})).plan(kProblem).description().provenance, Provenance::exact);
+  EXPECT_EQ(decided_.back().based_on_device, "Test Card A");
+
+  machine().info.name = "Test Card A";
+  machine().info.multiprocessors = 4;
+  EXPECT_EQ(Dispatcher(options({path})).plan(kProblem).description().provenance, Provenance::nearest);
+
+  machine().info.architecture = "other-64";
+  EXPECT_EQ(Dispatcher(options({path})).plan(kProblem).description().provenance, Provenance::family_default);
+}
+
+TEST_F(LookupTest, StaleResultsAreReportedAndSkippedUnlessAllowed) {
+  const auto path =
+      database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8), .hash = "v0"}});
+  Dispatcher dispatcher(options({path}));
+  const Plan fresh = dispatcher.plan(kProblem);
+  EXPECT_EQ(fresh.description().provenance, Provenance::family_default);
+  EXPECT_THAT(fresh.description().notes, Contains(HasSubstr("stale")));
+
+  const int verifications = machine().verifications;
+  const Plan stale = dispatcher.plan(kProblem, {.allow_stale = true});
+  EXPECT_EQ(stale.description().provenance, Provenance::exact);
+  EXPECT_TRUE(stale.description().stale);
+  EXPECT_GT(machine().verifications, verifications) << "other code than the tuner verified";
+}
+
+TEST_F(LookupTest, AnotherCompilerMeansAnotherVerification) {
+  const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  machine().info.compiler_version = "testc 2.0";
+  Dispatcher dispatcher(options({path}));
+  EXPECT_EQ(dispatcher.plan(kProblem).description().provenance, Provenance::exact);
+  EXPECT_GT(machine().verifications, 0);
+}
+
+TEST_F(LookupTest, ATimeOfZeroNeverEntersSoThatNothingDividesByIt) {
+  EXPECT_THROW(
+      database("zero.db", {{.problem = kProblem, .configuration = fake_configuration(8), .time_us = 0}}),
+      std::invalid_argument);
+  Dispatcher dispatcher(options({folder() / "zero.db"}));
+  EXPECT_EQ(dispatcher.plan(kProblem).description().provenance, Provenance::family_default);
+}
+
+TEST_F(LookupTest, TheRequirementChoosesAmongStoredTrials) {
+  const auto path = database(
+      "tuned.db", {{.problem = kProblem,
+                    .configuration = fake_configuration(8, 0, true, 0.0005),
+                    .time_us = 10,
+                    .error = 5e-4},
+                   {.problem = kProblem, .configuration = fake_configuration(8, 4096), .time_us = 20},
+                   {.problem = kProblem, .configuration = fake_configuration(4, 0, false), .time_us = 30},
+                   {.problem = kProblem, .configuration = fake_configuration(2, 0), .time_us = 40}});
+  Dispatcher dispatcher(options({path}));
+  const auto chosen = [&](const Requirement& requirement) {
+    return dispatcher.plan(kProblem, requirement).description().predicted_us;
+  };
+  EXPECT_EQ(chosen({}), 20);
+  EXPECT_EQ(chosen({.accuracy = AccuracyRequirement::parse("tf32")}), 10);
+  EXPECT_EQ(chosen({.max_workspace_bytes = 100}), 30);
+  EXPECT_EQ(chosen({.max_workspace_bytes = 100, .deterministic = true}), 40);
+  EXPECT_EQ(chosen({}), 20) << "each requirement keeps its own plan";
+}
+
+TEST_F(LookupTest, StepsThatAreNotAllowedAreNotTaken) {
+  const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  Dispatcher dispatcher(options({path}));
+  const auto provenance = [&](ProvenanceSet allow) {
+    return dispatcher.plan(kProblem, {.allow = allow}).description().provenance;
+  };
+  EXPECT_EQ(provenance({Provenance::vendor, Provenance::reference}), Provenance::vendor);
+  EXPECT_EQ(provenance({Provenance::reference}), Provenance::reference);
+  EXPECT_EQ(provenance(ProvenanceSet::parse("family_default,vendor")), Provenance::family_default);
+  try {
+    dispatcher.plan("conv1d n=1 c=1 w=8 k=1 s=1", {.allow = {Provenance::exact}});
+    FAIL() << "nothing is on record";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("conv1d n=1 c=1 w=8 k=1 s=1"));
+    EXPECT_THAT(error.what(), HasSubstr("exact: nothing found"));
+  }
+}
+
+// A lookup done once per process would reuse the first shape's kernel for all later ones.
+TEST_F(LookupTest, EveryShapeGetsItsOwnKernel) {
+  std::vector<TrialSpec> trials;
+  const auto line = [](int i) { return "conv1d n=1 c=2 w=" + std::to_string(32 * i) + " k=2 s=1"; };
+  for (int i = 1; i <= 4; ++i)
+    trials.push_back({.problem = line(i), .configuration = fake_configuration(1 << i)});
+  Dispatcher dispatcher(options({database("tuned.db", trials)}));
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 1; i <= 4; ++i) {
+      Plan plan = dispatcher.plan(line(i));
+      EXPECT_EQ(plan.description().configuration, fake_configuration(1 << i));
+      Operands operands(plan.problem());
+      plan.prepare(operands.parameter_buffers());
+      plan.run(operands.input, operands.output);
+      EXPECT_LT(largest_error(operands), 1e-5);
+    }
+  }
+}
+
+TEST_F(LookupTest, AProblemThatOnlyTheEpiloguesNumbersTellApartIsAnotherProblem) {
+  Dispatcher dispatcher(options({}));
+  for (const char* line : {"conv1d n=1 c=2 w=32 k=2 s=1 | div 2", "conv1d n=1 c=2 w=32 k=2 s=1 | div 4"}) {
+    Plan plan = dispatcher.plan(line);
+    Operands operands(plan.problem());
+    plan.prepare(operands.parameter_buffers());
+    plan.run(operands.input, operands.output);
+    EXPECT_LT(largest_error(operands), 1e-5) << line;
+  }
+}
+
+TEST_F(LookupTest, TheFirstDatabaseWithAnAnswerWins) {
+  const auto user =
+      database("user.db", {{.problem = kProblem, .configuration = fake_configuration(2), .time_us = 90}});
+  const auto shipped =
+      database("shipped.db", {{.problem = kProblem, .configuration = fake_configuration(8), .time_us = 10}});
+  Dispatcher dispatcher(options({user, shipped}));
+  EXPECT_EQ(dispatcher.plan(kProblem).description().database, user.string());
+}
+
+TEST_F(LookupTest, DatabasesThatCannotServeCostANoteAndNothingElse) {
+  const auto missing = folder() / "missing.db", garbage = folder() / "garbage.db",
+             zero = folder() / "zero.db";
+  std::ofstream(garbage) << "this is not a database, and it is longer than a header of one hundred bytes, "
+                            "so that nobody mistakes it for a short file";
+  std::ofstream(zero).flush();
+  const auto empty = database("empty.db", {});
+  Dispatcher dispatcher(options({missing, garbage, zero, empty}));
+  const std::vector<std::string> notes = dispatcher.notes();
+  EXPECT_THAT(notes, Contains(HasSubstr("missing.db")));
+  EXPECT_THAT(notes, Contains(HasSubstr("garbage.db")));
+  EXPECT_THAT(notes, Contains(HasSubstr("empty.db")));
+  for (const std::string& note : notes) EXPECT_THAT(note, HasSubstr("knobwise tune"));
+  EXPECT_FALSE(std::filesystem::exists(missing)) << "opening to read must not create";
+  EXPECT_EQ(dispatcher.plan(kProblem).description().provenance, Provenance::family_default);
+}
+
+TEST_F(LookupTest, RefreshSeesNewResultsAndLeavesOldPlansAlone) {
+  const auto path = database("tuned.db", {});
+  Dispatcher dispatcher(options({path}));
+  Plan before = dispatcher.plan(kProblem);
+  database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  EXPECT_EQ(dispatcher.plan(kProblem).description().provenance, Provenance::family_default);
+  dispatcher.refresh();
+  EXPECT_EQ(dispatcher.plan(kProblem).description().provenance, Provenance::exact);
+  EXPECT_THAT(dispatcher.notes(), IsEmpty());
+
+  Operands operands(before.problem());
+  before.prepare(operands.parameter_buffers());
+  before.run(operands.input, operands.output);
+  EXPECT_LT(largest_error(operands), 1e-5);
+}
+
+TEST_F(LookupTest, EachDecisionIsReportedOnce) {
+  Dispatcher dispatcher(options({}));
+  for (int i = 0; i < 3; ++i) {
+    dispatcher.plan(kProblem);
+    dispatcher.plan("conv1d n=1 c=1 w=8 k=1 s=1");
+  }
+  ASSERT_EQ(decided_.size(), 2u);
+  EXPECT_THAT(decided_[0].to_string(), HasSubstr("family_default"));
+  EXPECT_THAT(decided_[0].to_json(), HasSubstr("\"provenance\":\"family_default\""));
+}
+
+TEST_F(LookupTest, WhatNobodySupportsIsSaidNotCrashed) {
+  Dispatcher dispatcher(options({}));
+  EXPECT_THROW(dispatcher.plan("conv2d n=2 c=3 h=10 w=18 k=4 r=3 s=3 dtype=f16"), UserError);
+  EXPECT_THROW(dispatcher.plan("conv2d n=2 c=3 q=4"), UserError);
+  DispatcherOptions wrong = options({});
+  wrong.device = "cuda:7";
+  EXPECT_THROW(Dispatcher{wrong}, UserError);
+}
+
+TEST(ProvenanceSetTest, ParsesNames) {
+  EXPECT_EQ(ProvenanceSet::parse("all"), ProvenanceSet::all());
+  EXPECT_EQ(ProvenanceSet::parse("exact,reference"),
+            (ProvenanceSet{Provenance::exact, Provenance::reference}));
+  EXPECT_THROW(ProvenanceSet::parse("exact,closest"), UserError);
+  EXPECT_THROW(ProvenanceSet::parse(""), UserError);
+}
+
+}  // namespace
+}  // namespace knobwise::test

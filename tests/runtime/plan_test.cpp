@@ -1,0 +1,194 @@
+// Plans: preparing, running, checking what callers pass, and the cost of asking again.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/runtime/allocation_count.h"
+#include "tests/runtime/fixture.h"
+
+namespace knobwise::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kLine = "conv2d n=1 c=2 h=6 w=10 k=4 r=3 s=3 bias";
+
+class PlanTest : public RuntimeTest {
+ protected:
+  Plan scratch_plan(Dispatcher& dispatcher) { return dispatcher.plan(kLine); }
+  std::filesystem::path scratch_database() {
+    return database("scratch.db", {{.problem = kLine, .configuration = fake_configuration(8, 4096)}});
+  }
+};
+
+template <class Call>
+std::string message_of(Call call) {
+  try {
+    call();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(PlanTest, WrongArgumentsAreUserErrorsThatNameTheArgument) {
+  Dispatcher dispatcher(options({scratch_database()}));
+  Plan plan = dispatcher.plan(kLine);
+  Operands operands(plan.problem());
+  std::vector<float> scratch(1024);
+  const auto parameters = operands.parameter_buffers();
+  float* misaligned = operands.input.data() + 1;
+
+  EXPECT_THAT(message_of([&] { plan.run(operands.input, operands.output); }), HasSubstr("prepare()"));
+  EXPECT_THAT(message_of([&] { plan.prepare({parameters[0]}); }), HasSubstr("1 parameters given"));
+  EXPECT_THAT(message_of([&] { plan.prepare({{nullptr, 0}, parameters[1]}); }), HasSubstr("weights"));
+  EXPECT_THAT(message_of([&] { plan.prepare({parameters[0], {parameters[1].data, 4}}); }), HasSubstr("bias"));
+  EXPECT_FALSE(plan.prepared());
+  plan.prepare(parameters);
+  const std::size_t in = plan.input_bytes(), out = plan.output_bytes();
+  EXPECT_THAT(message_of([&] { plan.run({nullptr, in}, operands.output); }), HasSubstr("input: a null"));
+  EXPECT_THAT(message_of([&] { plan.run({misaligned, in}, operands.output); }), HasSubstr("aligned"));
+  EXPECT_THAT(message_of([&] {
+                plan.run({operands.input.data(), in - 4}, operands.output);
+              }),
+              HasSubstr("needed"));
+  EXPECT_THAT(message_of([&] {
+                plan.run(operands.input, {operands.output.data(), out - 4});
+              }),
+              HasSubstr("output"));
+  EXPECT_THAT(message_of([&] {
+                plan.run(operands.input, {operands.input.data(), out});
+              }),
+              HasSubstr("output"));
+  EXPECT_THAT(message_of([&] {
+                plan.run(operands.input, operands.output, {scratch.data(), 100});
+              }),
+              HasSubstr("workspace"));
+  EXPECT_THAT(message_of([&] { plan.run(operands.input, operands.output, MutableBuffer{}); }),
+              HasSubstr("workspace"));
+  EXPECT_THAT(message_of([&] {
+                plan.run(operands.input, operands.output, {operands.output.data(), 4096});
+              }),
+              HasSubstr("overlaps"));
+  EXPECT_EQ(machine().runs, 0);
+  plan.run(operands.input, operands.output, scratch);
+  EXPECT_LT(largest_error(operands), 1e-5);
+}
+
+TEST_F(PlanTest, OverlapOfInputAndOutputIsRefused) {
+  Dispatcher dispatcher(options({}));
+  Plan plan = dispatcher.plan("conv1d n=1 c=1 w=64 k=1 s=1");
+  std::vector<float> weights(4, 1.0f), tensor(128);
+  plan.prepare({weights});
+  EXPECT_THAT(message_of([&] {
+                plan.run({tensor.data(), 256}, {tensor.data() + 32, 256});
+              }),
+              HasSubstr("overlap"));
+  plan.run({tensor.data(), 256}, {tensor.data() + 64, 256});
+  EXPECT_EQ(machine().runs, 4) << "three runs of the verification, then this one";
+}
+
+TEST_F(PlanTest, ParametersArePackedOnceUntilPreparedAgain) {
+  Dispatcher dispatcher(options({scratch_database()}));
+  Plan plan = dispatcher.plan(kLine);
+  Operands first(plan.problem(), 1), second(plan.problem(), 2);
+  plan.prepare(first.parameter_buffers());
+  for (int i = 0; i < 3; ++i) plan.run(first.input, first.output);
+  EXPECT_EQ(machine().prepares, 1);
+  EXPECT_LT(largest_error(first), 1e-5);
+
+  plan.prepare(second.parameter_buffers());
+  plan.run(second.input, second.output);
+  EXPECT_EQ(machine().prepares, 2);
+  EXPECT_LT(largest_error(second), 1e-5);
+}
+
+TEST_F(PlanTest, TwoPlansOfOneProblemKeepTheirOwnWeights) {
+  Dispatcher dispatcher(options({scratch_database()}));
+  Plan a = dispatcher.plan(kLine), b = dispatcher.plan(kLine);
+  Operands first(a.problem(), 1), second(b.problem(), 2);
+  a.prepare(first.parameter_buffers());
+  b.prepare(second.parameter_buffers());
+  a.run(first.input, first.output);
+  b.run(second.input, second.output);
+  EXPECT_LT(largest_error(first), 1e-5);
+  EXPECT_LT(largest_error(second), 1e-5);
+}
+
+TEST_F(PlanTest, PlansOutliveTheirDispatcherAndMove) {
+  std::vector<Plan> plans;
+  {
+    Dispatcher dispatcher(options({}));
+    Dispatcher moved = std::move(dispatcher);
+    plans.push_back(moved.plan(kLine));
+    plans.push_back(moved.plan("conv1d n=1 c=1 w=64 k=1 s=1"));
+  }
+  for (Plan& plan : plans) {
+    Operands operands(plan.problem());
+    plan.prepare(operands.parameter_buffers());
+    Plan moved = std::move(plan);
+    moved.run(operands.input, operands.output);
+    EXPECT_LT(largest_error(operands), 1e-5);
+  }
+}
+
+TEST_F(PlanTest, AskingAgainNeitherAllocatesNorDecides) {
+  Dispatcher dispatcher(options({scratch_database()}));
+  const PlanKey key(Problem::parse(kLine));
+  const Problem problem = Problem::parse(kLine);
+  const Requirement requirement;
+  dispatcher.plan(key);
+  const int compiles = machine().compiles, verifications = machine().verifications;
+  const std::size_t before = allocation_count();
+  for (int i = 0; i < 100; ++i) {
+    Plan by_key = dispatcher.plan(key);
+    Plan by_problem = dispatcher.plan(problem, requirement);
+  }
+  EXPECT_EQ(allocation_count(), before);
+  EXPECT_EQ(machine().compiles, compiles);
+  EXPECT_EQ(machine().verifications, verifications);
+}
+
+TEST_F(PlanTest, ThreadsGetTheRightPlansWhileOthersAreDecided) {
+  std::vector<TrialSpec> trials;
+  std::vector<std::string> lines;
+  for (int i = 1; i <= 12; ++i) {
+    lines.push_back("conv1d n=1 c=1 w=" + std::to_string(64 * i) + " k=1 s=1");
+    if (i % 2) trials.push_back({.problem = lines.back(), .configuration = fake_configuration(1 << (i % 7))});
+  }
+  Dispatcher dispatcher(options({database("tuned.db", trials)}));
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t i = 0; i < 3 * lines.size(); ++i) {
+        const std::string& line = lines[(i * 5 + t) % lines.size()];
+        const Plan plan = dispatcher.plan(line);
+        if (plan.description().problem != Problem::parse(line).to_string()) ++wrong;
+        if (t == 0 && i == lines.size()) dispatcher.refresh();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(PlanTest, OnePlanRunsFromManyThreads) {
+  Dispatcher dispatcher(options({scratch_database()}));
+  Plan plan = dispatcher.plan(kLine);
+  const Operands weights(plan.problem(), 1);
+  plan.prepare(weights.parameter_buffers());
+  std::vector<Operands> operands(4, weights);
+  std::vector<std::thread> threads;
+  for (Operands& mine : operands) {
+    threads.emplace_back([&plan, &mine] {
+      for (int i = 0; i < 10; ++i) plan.run(mine.input, mine.output);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Operands& mine : operands) EXPECT_LT(largest_error(mine), 1e-5);
+}
+
+}  // namespace
+}  // namespace knobwise::test
