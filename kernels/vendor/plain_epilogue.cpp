@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -109,16 +111,50 @@ void normalise(const Problem& problem, std::size_t step, const Buffers& buffers,
   });
 }
 
+// exp(x) for x <= 0, to about 1e-7: a power of two times the Taylor polynomial of what is left, which lies
+// within half of ln 2. Without branches or calls, so that loops over it vectorise; NaN stays NaN.
+inline float exp_of_nonpositive(float x) {
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves an integer in the low bits
+  const float clamped = x < -87.0f ? -87.0f : x;
+  const float shifted = clamped * 1.44269504f + kRound;
+  const float power = shifted - kRound;
+  // ln 2 in two parts, the first with few enough bits for an exact product.
+  const float r = clamped - power * 0.693359375f + power * 2.12194440e-4f;
+  float p = 1.0f / 5040;
+  for (float inverse : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) p = p * r + inverse;
+  const std::uint32_t exponent = std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(kRound);
+  return p * std::bit_cast<float>((exponent + 127) << 23);
+}
+
+constexpr std::int64_t kBlock = 256;  // positions of a plane that a softmax takes at a time
+
+// The columns of channels, `plane` apart, at `count` <= kBlock neighbouring positions.
+KW_CLONES void softmax_block(float* x, std::int64_t channels, std::int64_t plane, std::int64_t count) {
+  float largest[kBlock], total[kBlock];
+  std::copy(x, x + count, largest);
+  std::fill(total, total + count, 0.0f);
+  for (std::int64_t c = 1; c < channels; ++c) {
+    const float* line = x + c * plane;
+    for (std::int64_t i = 0; i < count; ++i) {
+      largest[i] = (largest[i] > line[i]) | (largest[i] != largest[i]) ? largest[i] : line[i];
+    }
+  }
+  for (std::int64_t c = 0; c < channels; ++c) {
+    float* line = x + c * plane;
+    for (std::int64_t i = 0; i < count; ++i) total[i] += line[i] = exp_of_nonpositive(line[i] - largest[i]);
+  }
+  for (std::int64_t c = 0; c < channels; ++c) {
+    float* line = x + c * plane;
+    for (std::int64_t i = 0; i < count; ++i) line[i] /= total[i];
+  }
+}
+
 void softmax(const Extents& e, float* values) {
-  const std::int64_t plane = e.d * e.h * e.w;
-  parallel_for(e.n * plane, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t plane = e.d * e.h * e.w, blocks = (plane + kBlock - 1) / kBlock;
+  parallel_for(e.n * blocks, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      float* x = values + i / plane * e.c * plane + i % plane;
-      float largest = x[0], total = 0;
-      for (std::int64_t c = 1; c < e.c; ++c)
-        largest = std::isnan(largest) || largest > x[c * plane] ? largest : x[c * plane];
-      for (std::int64_t c = 0; c < e.c; ++c) total += x[c * plane] = std::exp(x[c * plane] - largest);
-      for (std::int64_t c = 0; c < e.c; ++c) x[c * plane] /= total;
+      const std::int64_t first = i % blocks * kBlock;
+      softmax_block(values + i / blocks * e.c * plane + first, e.c, plane, std::min(kBlock, plane - first));
     }
   });
 }
