@@ -18,7 +18,7 @@ struct SessionOptions {
   std::string executable;  ///< What worker processes run: the knobwise executable.
   std::string device = "cpu";
   DeviceInfo info;  ///< Of that device.
-  std::string strategy = "random";
+  std::string strategy = "auto";
   std::uint64_t seed = 0;
   /// Configurations of the searched families to try, those on record from earlier sessions included. Built-in
   /// families (vendor libraries) are tried whole besides.

@@ -63,6 +63,7 @@ int sweep(const std::vector<std::string>& arguments);
 int best(const std::vector<std::string>& arguments);
 int run(const std::vector<std::string>& arguments);
 int report(const std::vector<std::string>& arguments);
+int simulate(const std::vector<std::string>& arguments);
 int db(const std::vector<std::string>& arguments);
 
 }  // namespace knobwise::cli

@@ -29,6 +29,7 @@ constexpr Subcommand kSubcommands[] = {
     {"best", cli::best, "look up and print the best known configuration"},
     {"run", cli::run, "look up, run on fresh inputs, verify and time"},
     {"report", cli::report, "write the HTML report of a database"},
+    {"simulate", cli::simulate, "compare search strategies on a recorded space"},
     {"db", cli::db, "say what a database holds"},
 };
 

@@ -33,7 +33,7 @@ void add_search(Options& options) {
     strategies += fmt::format("{}{} ({})", strategies.empty() ? "" : "; ", name, explanation);
   }
   options.add_options()  //
-      ("strategy", po::value<std::string>()->default_value("random")->value_name("NAME"),
+      ("strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
        strategies.c_str())  //
       ("seed", po::value<std::uint64_t>()->default_value(0)->value_name("N"),
        "of the search and of the inputs")  //

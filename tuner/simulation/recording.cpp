@@ -77,7 +77,7 @@ Recording load_recording(const std::string& path, const BoundSpace& space) {
       recorded[*index] = true;
       const double time = recording.times[*index] = time_of(result);
       ++(time < kFailed ? successes : recording.failures);
-    } catch (const json::exception& error) {
+    } catch (const std::exception& error) {
       throw UserError(fmt::format("{}: result {} is not a T4 result: {}", path, number, error.what()));
     }
   }

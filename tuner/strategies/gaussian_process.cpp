@@ -13,13 +13,14 @@ constexpr double kLengthSpread = 1.7320508;  // standard deviation of log length
 constexpr double kNoise = 1e-3;
 constexpr double kNoiseSpread = 1.5;
 constexpr double kMinimumNoise = 1e-5;
-constexpr int kSteps = 20;
+constexpr int kSteps = 14;
 
 }  // namespace
 
-KernelParameters prior_parameters(std::size_t knobs) {
-  const double mean = std::sqrt(2.0) + 0.5 * std::log(static_cast<double>(std::max<std::size_t>(knobs, 1)));
-  return {Eigen::VectorXd::Constant(static_cast<Eigen::Index>(knobs), mean), std::log(kNoise)};
+KernelParameters prior_parameters(std::size_t features) {
+  const double mean =
+      std::sqrt(2.0) + 0.5 * std::log(static_cast<double>(std::max<std::size_t>(features, 1)));
+  return {Eigen::VectorXd::Constant(static_cast<Eigen::Index>(features), mean), std::log(kNoise)};
 }
 
 namespace {
@@ -28,12 +29,12 @@ namespace {
 class Likelihood {
  public:
   Likelihood(const Eigen::MatrixXf& points, const Eigen::VectorXd& targets,
-             const std::vector<std::size_t>& knob_of, const KernelParameters& prior)
+             const std::vector<std::size_t>& feature_of, const KernelParameters& prior)
       : targets_(targets), prior_(prior), size_(points.rows()) {
     squares_.assign(static_cast<std::size_t>(prior.log_lengths.size()), Eigen::MatrixXd::Zero(size_, size_));
     for (Eigen::Index c = 0; c < points.cols(); ++c) {
       const Eigen::VectorXd x = points.col(c).cast<double>();
-      squares_[knob_of[static_cast<std::size_t>(c)]].array() +=
+      squares_[feature_of[static_cast<std::size_t>(c)]].array() +=
           (x.replicate(1, size_) - x.transpose().replicate(size_, 1)).array().square();
     }
   }
@@ -83,37 +84,54 @@ class Likelihood {
 
 }  // namespace
 
-KernelParameters fit_parameters(const Eigen::MatrixXf& points, const Eigen::VectorXd& targets,
-                                const std::vector<std::size_t>& knob_of, KernelParameters start) {
-  const auto knobs = static_cast<std::size_t>(start.log_lengths.size());
-  const Likelihood likelihood(points, targets, knob_of, prior_parameters(knobs));
-  KernelParameters best = start, at = std::move(start);
-  double best_value = -std::numeric_limits<double>::infinity();
-  Eigen::VectorXd gradient, previous = Eigen::VectorXd::Zero(at.log_lengths.size() + 1);
-  Eigen::ArrayXd step = Eigen::ArrayXd::Constant(previous.size(), 0.4);
+namespace {
+
+struct Fit {
+  KernelParameters parameters;
+  double value = -std::numeric_limits<double>::infinity();
+};
+
+// Resilient backpropagation (Riedmiller, Braun, 1993): a step for each parameter, which grows while the
+// gradient keeps its sign.
+Fit climb(const Likelihood& likelihood, const KernelParameters& start) {
+  Fit best{start};
+  KernelParameters at = start;
+  const Eigen::Index lengths = at.log_lengths.size();
+  Eigen::VectorXd gradient, previous = Eigen::VectorXd::Zero(lengths + 1);
+  Eigen::ArrayXd step = Eigen::ArrayXd::Constant(lengths + 1, 0.4);
   for (int i = 0; i < kSteps; ++i) {
     const double value = likelihood(at, gradient);
-    if (!std::isfinite(value)) break;
-    if (value > best_value) best_value = value, best = at;
+    if (!std::isfinite(value) || !gradient.allFinite()) break;
+    if (value > best.value) best = {at, value};
     const Eigen::ArrayXd agreement = gradient.array() * previous.array();
     step = (agreement > 0).select((step * 1.3).min(1.0), (agreement < 0).select(step * 0.5, step));
     const Eigen::ArrayXd move = gradient.array().sign() * step;
-    at.log_lengths += move.head(at.log_lengths.size()).matrix();
-    at.log_noise += move[at.log_lengths.size()];
+    at.log_lengths += move.head(lengths).matrix();
+    at.log_noise = std::min(at.log_noise + move[lengths], 0.0);
     previous = gradient;
   }
   return best;
 }
 
+}  // namespace
+
+KernelParameters fit_parameters(const Eigen::MatrixXf& points, const Eigen::VectorXd& targets,
+                                const std::vector<std::size_t>& feature_of, const KernelParameters& start) {
+  const KernelParameters prior = prior_parameters(static_cast<std::size_t>(start.log_lengths.size()));
+  const Likelihood likelihood(points, targets, feature_of, prior);
+  const Fit from_start = climb(likelihood, start), from_prior = climb(likelihood, prior);
+  return from_start.value >= from_prior.value ? from_start.parameters : from_prior.parameters;
+}
+
 CandidatePosterior::CandidatePosterior(const KernelParameters& parameters,
-                                       const std::vector<std::size_t>& knob_of,
+                                       const std::vector<std::size_t>& feature_of,
                                        const Eigen::MatrixXf& candidates)
-    : scale_(static_cast<Eigen::Index>(knob_of.size())),
+    : scale_(static_cast<Eigen::Index>(feature_of.size())),
       noise_(std::exp(parameters.log_noise) + kMinimumNoise),
       points_(0, candidates.cols()) {
-  for (std::size_t c = 0; c < knob_of.size(); ++c) {
+  for (std::size_t c = 0; c < feature_of.size(); ++c) {
     scale_[static_cast<Eigen::Index>(c)] =
-        static_cast<float>(std::exp(-parameters.log_lengths[static_cast<Eigen::Index>(knob_of[c])]));
+        static_cast<float>(std::exp(-parameters.log_lengths[static_cast<Eigen::Index>(feature_of[c])]));
   }
   candidates_ = candidates * scale_.asDiagonal();
   explained_ = Eigen::ArrayXf::Zero(candidates_.rows());
@@ -172,21 +190,21 @@ void CandidatePosterior::add_candidates(const Eigen::MatrixXf& points) {
 }
 
 CandidatePosterior::Prediction CandidatePosterior::predict(const Eigen::VectorXd& targets) const {
-  const auto factor = factor_.topLeftCorner(count_, count_).triangularView<Eigen::Lower>();
-  const Eigen::VectorXf ones = factor.solve(Eigen::VectorXf::Ones(count_));
+  const Eigen::Index known = targets.size();
+  const auto factor = factor_.topLeftCorner(known, known).triangularView<Eigen::Lower>();
+  const Eigen::VectorXf ones = factor.solve(Eigen::VectorXf::Ones(known));
   const Eigen::VectorXf raw = factor.solve(targets.cast<float>());
   const float center = raw.dot(ones) / ones.squaredNorm();
   const Eigen::VectorXf residual = raw - center * ones;
-  const float variance = (residual.squaredNorm() + 1) / static_cast<float>(count_ + 1);
+  const float variance = (residual.squaredNorm() + 1) / static_cast<float>(known + 1);
   Prediction prediction;
-  prediction.center = center;
-  prediction.mean = center + (solved_.leftCols(count_) * residual).array();
-  prediction.deviation = (variance * (1 - explained_).max(1e-6f)).sqrt();
+  prediction.mean = center + (solved_.leftCols(known) * residual).array();
+  prediction.deviation = (variance * ((1 - explained_).max(0.0f) + static_cast<float>(noise_))).sqrt();
   return prediction;
 }
 
 Eigen::ArrayXf CandidatePosterior::smooth(const Eigen::VectorXf& labels, float prior) const {
-  const auto similar = similar_.leftCols(count_);
+  const auto similar = similar_.leftCols(labels.size());
   return (prior + (similar * labels).array()) / (1 + similar.rowwise().sum().array());
 }
 

@@ -11,26 +11,26 @@ namespace knobwise {
 
 /// A value type.
 struct KernelParameters {
-  Eigen::VectorXd log_lengths;  ///< One for each knob, shared by its coordinates.
-  double log_noise = 0;         ///< Variance of the noise, in units of the signal's.
+  Eigen::VectorXd log_lengths;  ///< One for each feature of an Encoding, shared by its coordinates.
+  double log_noise = 0;         ///< Variance of what lengths cannot explain, in units of the signal's.
 };
 
 /// What to expect before any data: lengths as broad as C. Hvarfner et al., Vanilla Bayesian Optimization
 /// Performs Great in High Dimensions, 2024, and little noise.
-KernelParameters prior_parameters(std::size_t knobs);
+KernelParameters prior_parameters(std::size_t features);
 
-/// The parameters that maximise the posterior density given the points (rows) and their targets, from `start`
-/// by a fixed number of resilient gradient steps; the mean and the signal's variance are integrated out by
-/// their best values.
+/// The parameters that maximise the posterior density given the points (rows) and their targets, climbed to
+/// from `start` and from the prior in a fixed number of gradient steps. The mean is the best one; the
+/// signal's variance too, with a prior of one observation. `feature_of`: the feature of each coordinate.
 KernelParameters fit_parameters(const Eigen::MatrixXf& points, const Eigen::VectorXd& targets,
-                                const std::vector<std::size_t>& knob_of, KernelParameters start);
+                                const std::vector<std::size_t>& feature_of, const KernelParameters& start);
 
 /// The posterior at a fixed list of candidates, updated trial by trial: adding one costs O(trials x
 /// candidates).
 class CandidatePosterior {
  public:
   /// `candidates`: one row for each. Memory: candidates x trials floats.
-  CandidatePosterior(const KernelParameters& parameters, const std::vector<std::size_t>& knob_of,
+  CandidatePosterior(const KernelParameters& parameters, const std::vector<std::size_t>& feature_of,
                      const Eigen::MatrixXf& candidates);
 
   std::size_t trials() const { return static_cast<std::size_t>(count_); }
@@ -41,14 +41,13 @@ class CandidatePosterior {
   void add_candidates(const Eigen::MatrixXf& points);
 
   struct Prediction {
-    Eigen::ArrayXf mean, deviation;  ///< For each candidate.
-    double center = 0;               ///< Far from all trials.
+    Eigen::ArrayXf mean, deviation;  ///< Of what a trial of each candidate would give.
   };
-  /// `targets`: of all trials, in order.
+  /// `targets`: of the first trials, in order. Later ones count as if they had given what is expected.
   Prediction predict(const Eigen::VectorXd& targets) const;
 
-  /// For each candidate the mean of labels of trials, weighted by the kernel, where `prior` has the weight of
-  /// one trial at no distance.
+  /// For each candidate the mean of labels, given for the first trials, weighted by the kernel; `prior` is a
+  /// label with the weight of a trial at no distance.
   Eigen::ArrayXf smooth(const Eigen::VectorXf& labels, float prior) const;
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "search_spaces/user_error.h"
+#include "tuner/strategies/auto.h"
 #include "tuner/strategies/bayes.h"
 #include "tuner/strategies/differential_evolution.h"
 #include "tuner/strategies/exhaustive.h"
@@ -32,6 +33,7 @@ std::unique_ptr<Strategy> make(const BoundSpace& space, std::uint64_t seed) {
 }
 
 constexpr Entry kStrategies[] = {
+    {"auto", "Bayesian optimisation in turns with a local search that its model guides", make<AutoStrategy>},
     {"bayes", "Bayesian optimisation: a Gaussian process and its expected improvement", make<BayesStrategy>},
     {"genetic", "genetic algorithm, steady state", make<Genetic>},
     {"pso", "particle swarm optimisation", make<ParticleSwarm>},

@@ -1,0 +1,37 @@
+// What the searches that follow a model share.
+#pragma once
+
+#include <optional>
+
+#include "tuner/strategies/strategy.h"
+#include "tuner/strategies/surrogate.h"
+#include "tuner/strategies/trial_book.h"
+
+namespace knobwise {
+
+/// Random configurations until there is enough to learn from, then whatever the model values most; random
+/// ones again when the model knows nothing open.
+class SurrogateStrategy : public Strategy {
+ public:
+  SurrogateStrategy(const BoundSpace& space, SurrogateEffort effort, std::uint64_t seed);
+
+  std::vector<std::uint64_t> ask(std::size_t count) final;
+  void tell(const Observation& observation) final;
+
+ protected:
+  /// The next proposal, given a model that is up to date; none leaves it to chance.
+  virtual std::optional<std::uint64_t> choose(Surrogate& surrogate) = 0;
+
+  const BoundSpace& space() const { return space_; }
+  const TrialBook& book() const { return book_; }
+
+ private:
+  std::optional<std::uint64_t> next();
+
+  BoundSpace space_;
+  TrialBook book_;
+  Surrogate surrogate_;
+  std::size_t successes_ = 0;
+};
+
+}  // namespace knobwise
