@@ -1,0 +1,165 @@
+// The whole runtime on real devices: the CPU, and a CUDA device where there is one.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "db/identifiers.h"
+#include "db/store.h"
+#include "include/knobwise/dispatcher.h"
+#include "kernels/device.h"
+#include "kernels/operands.h"
+#include "runtime/records.h"
+
+namespace knobwise::test {
+namespace {
+
+// Small relatives of the reference problems, each with its kind of epilogue.
+constexpr const char* kProblems[] = {
+    "conv2d n=2 c=3 h=31 w=31 k=8 r=11 s=11 stride=4 pad=2 bias",
+    "conv2d n=2 c=8 h=20 w=20 k=16 r=3 s=3 bias | div 2 | leaky_relu 0.01",
+    "conv3d n=2 c=3 d=6 h=10 w=10 k=8 t=3 r=3 s=3 bias | min depth | softmax channel",
+    "conv2d n=1 c=16 h=24 w=20 k=16 r=5 s=7",
+    "conv1d n=2 c=16 w=64 k=32 s=3 pad=1 | group_norm groups=8 eps=1e-5 affine"};
+
+class DeviceTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    try {
+      device_ = open_device(GetParam());
+    } catch (const UserError& error) {
+      GTEST_SKIP() << error.what();
+    }
+    folder_ = std::filesystem::temp_directory_path() /
+              ("knobwise-device-test-" + std::to_string(getpid()) + "-" + GetParam());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override {
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+  DispatcherOptions options(std::vector<std::filesystem::path> databases = {}) {
+    return {.databases = std::move(databases),
+            .device = GetParam(),
+            .code_cache = folder_ / "code",
+            .on_new_plan = [](const PlanDescription&) {}};
+  }
+  // Puts a plan's kernel on record as if it had been tuned.
+  void record(Store& store, const PlanDescription& plan, double time_us);
+  // Fills tensors, runs the plan, and measures the error against float64.
+  ErrorMetrics run(Plan& plan, Distribution distribution = Distribution::normal);
+
+  std::unique_ptr<Device> device_;
+  std::filesystem::path folder_;
+};
+
+void DeviceTest::record(Store& store, const PlanDescription& plan, double time_us) {
+  TrialRecord trial;
+  trial.device = store.intern_device(device_record(device_->info()));
+  trial.environment = store.intern_environment(environment_record(device_->info()));
+  trial.problem = store.intern_problem(problem_record(Problem::parse(plan.problem)));
+  trial.family = store.intern_family(family_record(*find_family(device_->info().backend, plan.family)));
+  SessionRecord session;
+  session.uuid = make_uuid();
+  session.device = trial.device, session.environment = trial.environment, session.problem = trial.problem;
+  session.strategy = "exhaustive";
+  session.started = utc_now();
+  trial.session = store.begin_session(session);
+  trial.configuration = plan.configuration.to_json();
+  trial.timing = TimingRecord{.time_us = time_us, .min_us = time_us, .mean_us = time_us, .samples = {}};
+  trial.errors = {error_record(Distribution::uniform, plan.error.value())};
+  trial.started = utc_now();
+  store.insert_trial(trial);
+}
+
+ErrorMetrics DeviceTest::run(Plan& plan, Distribution distribution) {
+  const Problem& problem = plan.problem();
+  std::vector<std::unique_ptr<DeviceBuffer>> memory;
+  const auto tensor = [&](std::int64_t elements, int parameter) {
+    memory.push_back(
+        device_->allocate(static_cast<std::size_t>(elements) * size_of(problem.dtype), "tensor"));
+    device_->fill_operand(memory.back()->data(), problem.dtype, elements,
+                          operand_fill(problem, distribution, 3, parameter));
+    return memory.back()->data();
+  };
+  Buffers buffers;
+  buffers.input = tensor(problem.input_extents().elements(), -1);
+  std::vector<ConstBuffer> parameters;
+  for (const ParameterSpec& spec : problem.parameters()) {
+    buffers.parameters.push_back(tensor(spec.elements(), static_cast<int>(parameters.size())));
+    parameters.emplace_back(buffers.parameters.back(),
+                            static_cast<std::size_t>(spec.elements()) * size_of(problem.dtype));
+  }
+  buffers.output = tensor(problem.output_extents().elements(), -1);
+  device_->fill_bytes(buffers.output, 0xFF, plan.output_bytes());
+  device_->synchronize();
+  plan.prepare(parameters);
+  plan.run({buffers.input, plan.input_bytes()}, {buffers.output, plan.output_bytes()});
+  device_->synchronize();
+  return device_->verify(problem, buffers, OutputTile{}, 3);
+}
+
+TEST_P(DeviceTest, EveryStepServesTheReferenceProblemsRightly) {
+  Dispatcher dispatcher(options());
+  const AccuracyRequirement allclose = AccuracyRequirement::parse("allclose");
+  for (const char* line : kProblems) {
+    for (Provenance step : {Provenance::family_default, Provenance::vendor, Provenance::reference}) {
+      Requirement requirement;
+      requirement.allow = {step};
+      try {
+        Plan plan = dispatcher.plan(line, requirement);
+        const ErrorMetrics error = run(plan);
+        EXPECT_TRUE(allclose.accepts(error))
+            << plan.description().to_string() << ": " << error.max_abs << ", " << error.frac_outside;
+      } catch (const UserError& error) {
+        // A vendor's library need not be there, nor do every problem.
+        EXPECT_EQ(step, Provenance::vendor) << error.what();
+      }
+    }
+  }
+}
+
+TEST_P(DeviceTest, AStoredResultIsServedExactlyAndToItsNeighbours) {
+  const auto path = folder_ / "tuned.db";
+  {
+    Dispatcher dispatcher(options());
+    Store store = Store::open(path, Store::Mode::read_write);
+    for (const char* line : kProblems) {
+      record(store, dispatcher.plan(line, {.allow = {Provenance::family_default}}).description(), 42);
+    }
+  }
+  Dispatcher dispatcher(options({path}));
+  for (const char* line : kProblems) {
+    Plan plan = dispatcher.plan(line);
+    EXPECT_EQ(plan.description().provenance, Provenance::exact) << plan.description().to_json();
+    EXPECT_EQ(plan.description().predicted_us, 42);
+    EXPECT_TRUE(AccuracyRequirement::parse("allclose").accepts(run(plan)));
+  }
+  Plan neighbour = dispatcher.plan("conv2d n=4 c=8 h=20 w=20 k=16 r=3 s=3 bias | div 2 | leaky_relu 0.01");
+  EXPECT_EQ(neighbour.description().provenance, Provenance::nearest) << neighbour.description().to_json();
+  EXPECT_TRUE(AccuracyRequirement::parse("allclose").accepts(run(neighbour)));
+}
+
+TEST_P(DeviceTest, IntegersAreExact) {
+  Dispatcher dispatcher(options());
+  Plan plan = dispatcher.plan(kProblems[3]);
+  EXPECT_EQ(run(plan, Distribution::integers).max_abs, 0) << plan.description().to_string();
+}
+
+TEST_P(DeviceTest, HalfTypesMeetTheirOwnAccuracy) {
+  Dispatcher dispatcher(options());
+  for (const char* dtype : {"f16", "bf16"}) {
+    const std::string line = std::string("conv2d n=2 c=8 h=20 w=20 k=16 r=3 s=3 dtype=") + dtype + " | relu";
+    Plan plan = dispatcher.plan(line);
+    EXPECT_TRUE(AccuracyRequirement::parse(dtype == std::string("f16") ? "half" : "bf16").accepts(run(plan)))
+        << plan.description().to_string();
+  }
+}
+
+std::string name_of(const ::testing::TestParamInfo<const char*>& info) {
+  return std::string(info.param) == "cpu" ? "Cpu" : "Gpu";
+}
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceTest, ::testing::Values("cpu", "cuda"), name_of);
+
+}  // namespace
+}  // namespace knobwise::test
