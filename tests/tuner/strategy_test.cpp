@@ -1,5 +1,6 @@
 #include "tuner/strategies/strategy.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,11 +13,12 @@ namespace knobwise {
 namespace {
 
 BoundSpace space_of(int a, int b, const std::string& constraint = "True") {
-  const std::string json = R"({"General": {"BenchmarkName": "test"}, "ConfigurationSpace": {"TuningParameters": [
-      {"Name": "a", "Type": "int", "Values": "range(0, )" + std::to_string(a) + R"()"},
-      {"Name": "b", "Type": "int", "Values": "range(0, )" + std::to_string(b) + R"()"}],
-      "Conditions": [{
-  "Expression" : ")" + constraint + R"(", "Parameters": []}]}})";
+  const std::string json = fmt::format(
+      R"json({{"General": {{"BenchmarkName": "test"}}, "ConfigurationSpace": {{
+           "TuningParameters": [{{"Name": "a", "Type": "int", "Values": "range(0, {})"}},
+                                {{"Name": "b", "Type": "int", "Values": "range(0, {})"}}],
+           "Conditions": [{{"Expression": "{}", "Parameters": []}}]}}}})json",
+      a, b, constraint);
   return SearchSpace::parse(json, "test").bind();
 }
 
@@ -90,12 +92,11 @@ TEST_P(EveryStrategy, SearchesASpaceOfOneConfiguration) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryStrategy, testing::ValuesIn([] {
-  std::vector<std::string> names;
-  for (const auto& [name, explanation] : strategy_names()) names.push_back(name);
-  return names;
+                           std::vector<std::string> names;
+                           for (const auto& [name, explanation] : strategy_names()) names.push_back(name);
+                           return names;
                          }()),
-                         [](const auto& info) {
-  return info.param; });
+                         [](const auto& info) { return info.param; });
 
 TEST(Strategy, RandomDrawsUniformly) {
   const BoundSpace space = space_of(4, 2);

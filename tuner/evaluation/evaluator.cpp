@@ -44,27 +44,38 @@ std::size_t Evaluator::compiling() const {
                        [](const CompileSlot& slot) { return slot.request.has_value(); });
 }
 
+// A process that dies while it opens the device may have been killed from outside; one that does so every
+// time has a reason.
 void Evaluator::start_measure_worker() {
+  constexpr int kTries = 4;
+  std::string how;
+  for (int i = 0; i < kTries; ++i) {
+    if (try_start_measure_worker()) return;
+    how = measure_worker_->reap();
+  }
+  throw std::runtime_error(fmt::format("device {}: the measuring process ended at its start, {} times: {}",
+                                       options_.device, kTries, how));
+}
+
+// False if the process ended without a word.
+bool Evaluator::try_start_measure_worker() {
   measure_worker_.emplace(WorkerProcess::start(options_.executable, "measure"));
   measure_worker_->send(
       {{"device", options_.device}, {"problem", options_.problem.to_string()}, {"seed", options_.seed}});
-  pollfd waiting{measure_worker_->descriptor(), POLLIN, 0};
   const Clock::time_point limit =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(kOpenLimitSeconds));
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now()).count();
-    if (poll(&waiting, 1, static_cast<int>(std::max<long>(left, 0))) == 0 && left <= 0) {
+    if (left <= 0) {
       throw std::runtime_error(
           fmt::format("device {}: no answer in {} s", options_.device, kOpenLimitSeconds));
     }
-    if (!(waiting.revents & (POLLIN | POLLHUP))) continue;
-    if (!measure_worker_->reader().fill()) {
-      throw std::runtime_error(fmt::format("device {}: the measuring process ended at its start: {}",
-                                           options_.device, measure_worker_->reap()));
-    }
+    pollfd waiting{measure_worker_->descriptor(), POLLIN, 0};
+    if (poll(&waiting, 1, static_cast<int>(left)) <= 0) continue;
+    if (!measure_worker_->reader().fill()) return false;
     if (const auto reply = measure_worker_->reader().next()) {
       if (reply->contains("error")) throw UserError(reply->at("error").get<std::string>());
-      return;
+      return true;
     }
   }
 }

@@ -92,6 +92,7 @@ class Evaluator {
 
   std::size_t compiling() const;
   void start_measure_worker();
+  bool try_start_measure_worker();
   void start_compiling();
   void start_measuring();
   void finish_compile(CompileSlot& slot, const nlohmann::json& reply);
