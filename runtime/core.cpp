@@ -66,7 +66,8 @@ AccuracyRequirement effective_accuracy(const Problem& problem, const Requirement
 Core::Core(DispatcherOptions options)
     : options_(std::move(options)),
       device_(open_device(options_.device)),
-      code_cache_(options_.code_cache.empty() ? CodeCache::default_folder() : options_.code_cache) {
+      code_cache_(options_.code_cache.empty() ? CodeCache::default_folder() : options_.code_cache),
+      verdicts_(code_cache_.folder()) {
   open_layers();
 }
 
@@ -365,6 +366,16 @@ ErrorMetrics Core::verify(const Problem& problem, const KernelFamily& family,
   return worst;
 }
 
+// The measured error, from an earlier verification of the same kernel on this machine if there was one.
+ErrorMetrics Core::known_or_verified(const Problem& problem, const KernelFamily& family,
+                                     const Configuration& configuration, Executable& executable) {
+  const std::string key = Verdicts::key(problem, family, configuration, device_->info());
+  if (const auto known = verdicts_.find(key)) return *known;
+  const ErrorMetrics measured = verify(problem, family, configuration, executable);
+  verdicts_.store(key, measured);
+  return measured;
+}
+
 // Compiles or builds, and verifies what the tuner has not verified for this problem. Null, with a note, if
 // that fails.
 std::unique_ptr<Choice> Core::realise(const PlanKey& key, Proposal proposal,
@@ -385,7 +396,7 @@ std::unique_ptr<Choice> Core::realise(const PlanKey& key, Proposal proposal,
       return reject(fmt::format("needs {} bytes of workspace", executable->workspace_bytes()));
     }
     if (!proposal.verified) {
-      const ErrorMetrics worst = verify(problem, family, description.configuration, *executable);
+      const ErrorMetrics worst = known_or_verified(problem, family, description.configuration, *executable);
       if (!effective_accuracy(problem, key.requirement()).accepts(worst)) {
         return reject(fmt::format("verified here, its error is too large: at most {:.2g}, relative {:.2g}",
                                   worst.max_abs, worst.rel_fro));

@@ -14,6 +14,7 @@
 #include "kernels/code_cache.h"
 #include "kernels/device.h"
 #include "runtime/choice_table.h"
+#include "runtime/verdicts.h"
 
 namespace knobwise::runtime_detail {
 
@@ -61,12 +62,15 @@ class Core {
   std::unique_ptr<Choice> realise(const PlanKey& key, Proposal proposal, std::vector<std::string>& notes);
   std::unique_ptr<Executable> load(const Problem& problem, const KernelFamily& family,
                                    const Configuration& configuration);
+  ErrorMetrics known_or_verified(const Problem& problem, const KernelFamily& family,
+                                 const Configuration& configuration, Executable& executable);
   ErrorMetrics verify(const Problem& problem, const KernelFamily& family, const Configuration& configuration,
                       Executable& executable);
 
   DispatcherOptions options_;
   std::unique_ptr<Device> device_;
   CodeCache code_cache_;
+  Verdicts verdicts_;  // beside the code
   std::mutex device_mutex_;
   mutable std::mutex mutex_;  // layers, notes, and deciding
   std::vector<Layer> layers_;

@@ -145,6 +145,26 @@ TEST_F(LookupTest, StoredCodeNeedsNoSecondCompilation) {
   EXPECT_EQ(machine().compiles, 1);
 }
 
+TEST_F(LookupTest, AVerificationHoldsForLaterProcessesUntilTheKernelChanges) {
+  const auto verifications_of_a_new_dispatcher = [&] {
+    const int before = machine().verifications;
+    const Plan plan = Dispatcher(options({})).plan(kProblem);
+    EXPECT_EQ(plan.description().provenance, Provenance::family_default);
+    EXPECT_TRUE(plan.description().error);
+    return machine().verifications - before;
+  };
+  EXPECT_GT(verifications_of_a_new_dispatcher(), 0);
+  EXPECT_EQ(verifications_of_a_new_dispatcher(), 0);
+  machine().tiled.hash = "v2";
+  EXPECT_GT(verifications_of_a_new_dispatcher(), 0);
+  machine().info.driver_version = "2.0";
+  EXPECT_GT(verifications_of_a_new_dispatcher(), 0);
+  for (const auto& entry : std::filesystem::directory_iterator(folder() / "code")) {
+    if (entry.path().extension() == ".json") std::filesystem::resize_file(entry.path(), 20);
+  }
+  EXPECT_GT(verifications_of_a_new_dispatcher(), 0) << "a damaged file counts as absent";
+}
+
 // Names alone decide neither way: a twin under another name is equivalent, half a card of the same name not.
 TEST_F(LookupTest, DevicesAreComparedByTheirFigures) {
   const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
