@@ -63,6 +63,8 @@ class Session {
   EvaluatorOptions evaluator_options() const;
   std::int64_t planned_trials() const;
   bool out_of_budget() const;
+  void search(Evaluator& evaluator);
+  void store(EvaluationResult& finished, const FamilySearch& search);
   void pump(Evaluator& evaluator);
   std::optional<std::uint64_t> propose(FamilySearch& search);
   FamilySearch* next_search();
@@ -312,40 +314,50 @@ void Session::find_best() {
   if (result_.best) result_.best_family = store_.family(result_.best->family).name;
 }
 
+// Completes what the evaluator found out and commits it.
+void Session::store(EvaluationResult& finished, const FamilySearch& search) {
+  TrialRecord& trial = finished.trial;
+  const Configuration& configuration = finished.request.configuration;
+  trial.session = result_.id;
+  trial.device = device_, trial.environment = environment_, trial.problem = problem_id_;
+  trial.family = search.id;
+  trial.configuration = configuration.to_json();
+  if (const Value* precision = configuration.find("precision")) trial.precision = to_string(*precision);
+  const double measuring = trial.verify_seconds.value_or(0) + trial.measure_seconds.value_or(0);
+  trial.started = utc_text(std::chrono::system_clock::now() -
+                           std::chrono::milliseconds(static_cast<std::int64_t>(1000 * measuring)));
+  trial.wall_seconds = seconds_since(start_);
+  trial.session_order = order_++;
+  trial.id = store_.insert_trial(trial).id;
+  measured_new_ = true;
+}
+
+// Until the budget, the spaces or the user end it.
+void Session::search(Evaluator& evaluator) {
+  const Clock::time_point deadline = options_.max_seconds
+                                         ? start_ + std::chrono::duration_cast<Clock::duration>(
+                                                        std::chrono::duration<double>(*options_.max_seconds))
+                                         : Clock::time_point::max();
+  while (true) {
+    pump(evaluator);
+    if (out_of_budget() || interrupted()) evaluator.cancel_queued();
+    if (evaluator.pending() == 0 || interrupted()) return;
+    auto finished = evaluator.wait(out_of_budget() ? Clock::time_point::max() : deadline);
+    if (!finished) continue;
+    const auto [family, index] = in_flight_.at(finished->request.id);
+    in_flight_.erase(finished->request.id);
+    store(*finished, *family);
+    handle(evaluator, *family, index, finished->trial, false);
+  }
+}
+
 SessionResult Session::run() {
   limits_ = accuracy_limits(options_.accuracy);
   choose_families();
   Evaluator evaluator(evaluator_options());
   register_session();
   try {
-    const Clock::time_point deadline =
-        options_.max_seconds ? start_ + std::chrono::duration_cast<Clock::duration>(
-                                            std::chrono::duration<double>(*options_.max_seconds))
-                             : Clock::time_point::max();
-    while (true) {
-      pump(evaluator);
-      if (out_of_budget() || interrupted()) evaluator.cancel_queued();
-      if (evaluator.pending() == 0 || interrupted()) break;
-      auto finished = evaluator.wait(out_of_budget() ? Clock::time_point::max() : deadline);
-      if (!finished) continue;
-      const auto [search, index] = in_flight_.at(finished->request.id);
-      in_flight_.erase(finished->request.id);
-      TrialRecord& trial = finished->trial;
-      trial.session = result_.id;
-      trial.device = device_, trial.environment = environment_, trial.problem = problem_id_;
-      trial.family = search->id;
-      trial.configuration = finished->request.configuration.to_json();
-      if (const Value* precision = finished->request.configuration.find("precision"))
-        trial.precision = to_string(*precision);
-      const double measuring = trial.verify_seconds.value_or(0) + trial.measure_seconds.value_or(0);
-      trial.started = utc_text(std::chrono::system_clock::now() -
-                               std::chrono::milliseconds(static_cast<std::int64_t>(1000 * measuring)));
-      trial.wall_seconds = seconds_since(start_);
-      trial.session_order = order_++;
-      trial.id = store_.insert_trial(trial).id;
-      measured_new_ = true;
-      handle(evaluator, *search, index, trial, false);
-    }
+    search(evaluator);
     retime_finalists(evaluator);
     record_baselines();
     find_best();

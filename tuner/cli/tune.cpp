@@ -132,6 +132,12 @@ Store open_for_writing(const Variables& variables) {
   return Store::open(database_paths(variables).front(), Store::Mode::read_write);
 }
 
+int report_interruption(const SessionOptions& session) {
+  std::cerr << "interrupted; every finished trial is stored. To go on, run the same command:\n  "
+            << session.command_line << "\n";
+  return kJobFailed;
+}
+
 struct SweepLine {
   int number = 0;
   Problem problem;
@@ -184,11 +190,7 @@ int tune(const std::vector<std::string>& arguments) {
   Store store = open_for_writing(*variables);
   const Tuned tuned = tune_one(store, problem, session, "tune");
   variables->count("json") ? void(std::cout << to_json(tuned).dump(2) << "\n") : print(tuned);
-  if (tuned.result.state == SessionState::interrupted) {
-    std::cerr << "interrupted; every finished trial is stored. To go on, run the same command:\n  "
-              << session.command_line << "\n";
-    return kJobFailed;
-  }
+  if (tuned.result.state == SessionState::interrupted) return report_interruption(session);
   return tuned.result.best ? kSuccess : kJobFailed;
 }
 
@@ -235,11 +237,7 @@ int sweep(const std::vector<std::string>& arguments) {
     }
   }
   if (variables->count("json")) std::cout << document.dump(2) << "\n";
-  if (*session.interrupted) {
-    std::cerr << "interrupted; every finished trial is stored. To go on, run the same command:\n  "
-              << session.command_line << "\n";
-    return kJobFailed;
-  }
+  if (*session.interrupted) return report_interruption(session);
   if (bad > 0) return kBadRequest;
   return failed ? kJobFailed : kSuccess;
 }
