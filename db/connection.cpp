@@ -14,6 +14,7 @@
 #include <system_error>
 #include <thread>
 
+#include "db/backup.h"
 #include "db/errors.h"
 #include "db/file_system.h"
 #include "db/migrations.h"
@@ -26,6 +27,15 @@ namespace fs = std::filesystem;
 
 constexpr int kApplicationId = 0x6B6E6F62;  // "knob"; see db/migrations/0001_initial.sql
 constexpr int kBusyTimeoutMs = 60'000;
+
+constexpr int kOldestVersion = 1;
+
+/// A database may come from anywhere: what its schema says must not reach beyond it. (A writer cannot be as strict:
+/// SQLite counts json_valid(), which the schema's conditions use, among what it should not trust.)
+void distrust(SQLite::Database& database) {
+  database.exec("PRAGMA trusted_schema = OFF");
+  database.exec("PRAGMA cell_size_check = ON");
+}
 
 /// What a file turned out to be.
 struct Identity {
@@ -112,15 +122,16 @@ fs::path checked_path(const fs::path& path) {
   return fs::absolute(path);
 }
 
-/// A "file:" URI that tells SQLite that the file cannot change: no locks, no files next to it.
-std::string immutable_uri(const fs::path& path) {
+/// A "file:" URI with a parameter: `immutable=1` tells SQLite that the file cannot change: no locks, no files
+/// next to it.
+std::string file_uri(const fs::path& path, const char* parameter) {
   std::string uri = "file:";
   for (const char c : path.string()) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                        c == '/' || c == '.' || c == '-' || c == '_';
     uri += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
-  return uri + "?immutable=1";
+  return uri + "?" + parameter;
 }
 
 bool has_content(const fs::path& path) {
@@ -133,19 +144,20 @@ Connection identify_for_reading(SQLite::Database database, const fs::path& path)
   const Identity identity = identify(database, path);
   if (identity.fresh)
     throw UserError(fmt::format("database '{}' is empty: tune something first", path.string()));
-  if (identity.version < latest_schema_version()) {
-    throw UserError(
-        fmt::format("database '{}' has schema version {}, this build reads {}: open it once for writing to "
-                    "upgrade it, or give a copy",
-                    path.string(), identity.version, latest_schema_version()));
+  if (identity.version < kOldestVersion) {
+    throw UserError(fmt::format("database '{}' has schema version {}, which never existed: restore a copy",
+                                path.string(), identity.version));
   }
+  distrust(database);
   return {.database = std::move(database), .version = identity.version};
 }
 
 Connection open_immutable(const fs::path& path) {
-  SQLite::Database database(immutable_uri(path),
+  SQLite::Database database(file_uri(path, "immutable=1"),
                             SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX | SQLite::OPEN_URI);
-  return identify_for_reading(std::move(database), path);
+  Connection connection = identify_for_reading(std::move(database), path);
+  connection.immutable = true;
+  return connection;
 }
 
 /// True when SQLite could not lock or log next to the file, which an unchanging file does not need.
@@ -160,7 +172,8 @@ Connection open_writable(const fs::path& given) {
   const fs::path path = checked_path(given);
   try {
     SQLite::Database database(
-        path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
+        path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX | SQLite::OPEN_URI,
+        kBusyTimeoutMs);
     const Identity identity = identify(database, path);
     refuse_newer(identity.version, path);
     if (sqlite3_db_readonly(database.getHandle(), "main") != 0) {
@@ -170,7 +183,7 @@ Connection open_writable(const fs::path& given) {
                       path.string()));
     }
     configure_journal(database, path);
-    migrate(database);
+    migrate(database, [&](int version) { back_up(path, version); });
     const int version = schema_version(database);
     refuse_newer(version, path);  // Another process may have upgraded it meanwhile.
     return {.database = std::move(database), .version = version};
@@ -205,9 +218,17 @@ Connection open_read_only(const fs::path& given) {
   }
 }
 
+void attach_read_only(SQLite::Database& database, const fs::path& path, const char* name) {
+  const bool immutable = open_read_only(path).immutable;
+  SQLite::Statement attach(database, fmt::format("ATTACH ? AS {}", name));
+  attach.bind(1, file_uri(checked_path(path), immutable ? "immutable=1" : "mode=ro"));
+  attach.exec();
+}
+
 Connection open_in_memory() {
-  SQLite::Database database(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX);
-  migrate(database);
+  SQLite::Database database(
+      ":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX | SQLite::OPEN_URI);
+  migrate(database, [](int) {});
   return {.database = std::move(database), .version = latest_schema_version()};
 }
 

@@ -29,13 +29,16 @@ void throw_translated(const SQLite::Exception& failure, const std::string& name)
       user_error("cannot be opened: check that its folder exists and that you may read and write there");
       break;
     case SQLITE_CORRUPT:
-      user_error("is damaged or cut short: restore a copy, or salvage it with `sqlite3 FILE .recover`");
+      user_error(
+          "is damaged or cut short: restore a copy, or get out what can be read with 'knobwise db salvage'");
       break;
     case SQLITE_NOTADB:
       user_error("is not a database: give another path; the file was left as it is");
       break;
     case SQLITE_IOERR:
-      user_error("cannot be read or written, the disk reports an error: check the disk or the network mount");
+      user_error(
+          "cannot be read or written, the disk reports an error: check for free space, the disk and the "
+          "mount");
       break;
     case SQLITE_CONSTRAINT:
     case SQLITE_MISMATCH:

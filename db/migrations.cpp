@@ -37,11 +37,12 @@ int schema_version(SQLite::Database& database) {
   return database.execAndGet("PRAGMA user_version").getInt();
 }
 
-void migrate(SQLite::Database& database) {
+void migrate(SQLite::Database& database, const std::function<void(int)>& before_upgrade) {
   // A migration may rebuild a table that others refer to; the pragma has no effect inside a transaction.
   database.exec("PRAGMA foreign_keys = OFF");
   SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
   const int version = schema_version(database);
+  if (version > 0 && version < latest_schema_version()) before_upgrade(version);
   for (const Migration& migration : migrations()) {
     if (migration.version <= version) continue;
     database.exec(std::string(migration.sql));

@@ -3,6 +3,7 @@
 
 #include <SQLiteCpp/Database.h>
 
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -23,7 +24,9 @@ int latest_schema_version();
 int schema_version(SQLite::Database& database);
 
 /// Applies every migration above the database's version, all in one transaction, and checks the foreign keys.
-/// Safe when several processes do it at once. Foreign keys are enforced afterwards. Throws SQLite::Exception.
-void migrate(SQLite::Database& database);
+/// Safe when several processes do it at once. `before_upgrade` is called with the present version, under the
+/// write lock, before a database that has one is changed; what it throws leaves the database as it is.
+/// Foreign keys are enforced afterwards. Throws SQLite::Exception.
+void migrate(SQLite::Database& database, const std::function<void(int)>& before_upgrade);
 
 }  // namespace knobwise

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <SQLiteCpp/Column.h>
+#include <SQLiteCpp/Exception.h>
 #include <SQLiteCpp/Statement.h>
+#include <sqlite3.h>
 
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "db/records.h"
@@ -33,6 +37,10 @@ class Query {
   Query& bind(TimeKind value) { return bind(std::string(to_string(value))); }
   /// Little-endian 32-bit floats.
   Query& bind(const std::vector<float>& samples);
+  /// As a BLOB; borrowed until the end of the run.
+  Query& bind_blob(std::string_view bytes) {
+    return statement_.bindNoCopy(++bound_, bytes.data(), static_cast<int>(bytes.size())), *this;
+  }
   Query& bind(std::nullopt_t) { return statement_.bind(++bound_), *this; }
   template <class Value>
   Query& bind(const std::optional<Value>& value) {
@@ -55,9 +63,9 @@ class Query {
   void read(std::uint64_t& value) { value = static_cast<std::uint64_t>(read_integer()); }
   void read(double& value);
   void read(std::string& value) { value = statement_.getColumn(read_++).getString(); }
-  void read(TrialStatus& value) { value = parse_trial_status(read_text()); }
-  void read(SessionState& value) { value = parse_session_state(read_text()); }
-  void read(TimeKind& value) { value = parse_time_kind(read_text()); }
+  void read(TrialStatus& value) { value = read_word(parse_trial_status); }
+  void read(SessionState& value) { value = read_word(parse_session_state); }
+  void read(TimeKind& value) { value = read_word(parse_time_kind); }
   void read(std::vector<float>& samples);
   template <class Value>
   void read(std::optional<Value>& value) {
@@ -72,7 +80,15 @@ class Query {
   void skip(int columns) { read_ += columns; }
 
  private:
-  std::string read_text() { return statement_.getColumn(read_++).getString(); }
+  /// The schema admits no other words: one is damage.
+  template <class Value>
+  Value read_word(Value (*parse)(std::string_view)) {
+    try {
+      return parse(statement_.getColumn(read_++).getString());
+    } catch (const std::invalid_argument& failure) {
+      throw SQLite::Exception(failure.what(), SQLITE_CORRUPT);
+    }
+  }
 
   SQLite::Statement& statement_;
   int bound_ = 0;

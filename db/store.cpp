@@ -40,7 +40,7 @@ Store Store::open(const std::filesystem::path& path, Mode mode) {
                                      .read_only = read_only,
                                      .connection = read_only ? open_read_only(path) : open_writable(path),
                                      .statements = {}}));
-  if (store.version() > latest_version()) store.require_readable();
+  if (store.version() != latest_version()) store.require_readable();
   return store;
 }
 
@@ -189,6 +189,11 @@ std::int64_t Store::next_session_order(std::int64_t session) const {
   });
 }
 
+bool Store::has_results() const {
+  return impl_->guard(
+      [&] { return impl_->find("SELECT EXISTS (SELECT 1 FROM trials WHERE status = 'ok')") == 1; });
+}
+
 StoreCounts Store::counts() const {
   return impl_->guard([&] {
     const auto count = [this](const char* from) {
@@ -201,7 +206,8 @@ StoreCounts Store::counts() const {
                        .sessions = count("sessions"),
                        .trials = count("trials"),
                        .trials_ok = count("trials WHERE status = 'ok'"),
-                       .baselines = count("baselines")};
+                       .baselines = count("baselines"),
+                       .codes = impl_->holds_code() ? count("trial_code") : 0};
   });
 }
 

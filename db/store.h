@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,13 @@ struct CurrentVersions {
 struct StoreCounts {
   std::int64_t devices = 0, environments = 0, problems = 0, families = 0;
   std::int64_t sessions = 0, trials = 0, trials_ok = 0, baselines = 0;
+  std::int64_t codes = 0;  ///< Trials with machine code.
+};
+
+/// What a merge changed.
+struct MergeResult {
+  std::int64_t sessions = 0, trials = 0, baselines = 0, codes = 0;  ///< Added.
+  std::int64_t renewed = 0;  ///< Trials on record whose source was timed again later.
 };
 
 /// A connection to one database file.
@@ -66,14 +74,20 @@ struct StoreCounts {
 /// nothing that returned.
 ///
 /// Errors: a file that cannot be used (not there, no database, damaged, another application's, newer,
-/// read-only) is a UserError; so is a full disk or a lock that outlasts the generous waiting time. A
-/// record that breaks a rule of the schema (a time that is 0 or NaN, an unknown id) is a defect of
-/// the caller: std::invalid_argument.
+/// read-only) is a UserError; so is damage that shows later, a full disk, or a lock that outlasts the
+/// generous waiting time. A record that breaks a rule of the schema (a time that is 0 or NaN, an unknown id)
+/// is a defect of the caller: std::invalid_argument.
 class Store {
  public:
   enum class Mode {
-    read_write,  ///< Created when missing or of zero bytes, and brought to the newest schema version.
-    read_only,   ///< Must exist; nothing is written, not even next to it where the place does not allow it.
+    /// Created when missing or of zero bytes; brought to the newest schema version, with a copy of the older
+    /// one
+    /// kept beside it ("FILE.schemaN.backup").
+    read_write,
+    /// Must exist, of any schema version that has what this build reads; nothing is written, not even next to
+    /// it
+    /// where the place does not allow it.
+    read_only,
   };
 
   /// The schema version that this build writes.
@@ -91,7 +105,7 @@ class Store {
   /// As given to open(); empty in memory.
   const std::filesystem::path& path() const;
   bool read_only() const;
-  /// Of the file; above latest_version() only when opened read-only.
+  /// Of the file; other than latest_version() only when opened read-only.
   int version() const;
 
   // --- What things are: each returns the id of the equal row, which is added when missing.
@@ -137,7 +151,8 @@ class Store {
   std::int64_t next_session_order(std::int64_t session) const;
 
   // --- Trials
-  /// Stores a finished trial with its errors. The same work is never stored twice: see InsertResult.
+  /// Stores a finished trial with its errors. Work that any session has on record is not stored again: see
+  /// InsertResult. (Merging is what brings two measurements of the same work into one file.)
   InsertResult insert_trial(const TrialRecord& trial);
   /// All in one transaction, for imports: all are stored or, on an error, none.
   std::vector<InsertResult> insert_trials(std::span<const TrialRecord> trials);
@@ -149,6 +164,7 @@ class Store {
   TrialRecord trial(std::int64_t id) const;
 
   /// The finished trials of one search, failed ones included, by configuration: what a resumed session skips.
+  /// Of several measurements of a configuration, one that succeeded.
   std::map<std::string, TrialRecord> finished_trials(std::int64_t device, std::int64_t environment,
                                                      std::int64_t problem, std::int64_t family) const;
 
@@ -173,12 +189,29 @@ class Store {
   /// All baselines of a problem on a device, fastest first.
   std::vector<BaselineRecord> baselines(std::int64_t problem, std::int64_t device) const;
 
+  // --- Other files
+  /// Takes over everything of another database, which may be of any readable version and is not changed:
+  /// every session (by uuid) with its trials, failed ones included, every baseline, machine code. A trial
+  /// that is there already is not added again; where two copies of one differ, the one timed last counts, as
+  /// of a baseline the one measured last. So merging again changes nothing, and the order of merges does not
+  /// matter. Throws UserError, with nothing taken over, when the source cannot be read.
+  MergeResult merge(const std::filesystem::path& source);
+
+  // --- Machine code
+  /// Stores the machine code of a trial, compressed; equal code is stored once. Replaces what the trial had.
+  void put_code(std::int64_t trial, std::string_view image);
+  /// The machine code of a trial, if it has any. Throws UserError when it is not what was stored: damaged
+  /// code never comes out. Whether it may be *run* is the caller's to decide, see docs/security.md.
+  std::optional<std::string> code(std::int64_t trial) const;
+
+  /// True when any trial succeeded; at once, however large the file.
+  bool has_results() const;
   StoreCounts counts() const;
 
  private:
   struct Impl;
   explicit Store(std::unique_ptr<Impl> impl);
-  /// For a newer version: UserError when a table or column that this build reads is gone.
+  /// For another version: UserError when a table or column that this build reads is not there.
   void require_readable() const;
   std::unique_ptr<Impl> impl_;
 };

@@ -31,6 +31,10 @@ struct Store::Impl {
     return *statement;
   }
 
+  /// Schema 1 had neither machine code nor trials.allclose.
+  bool holds_code() const { return connection.version >= 2; }
+  bool marks_accurate_trials() const { return connection.version >= 2; }
+
   std::string name() const { return path.empty() ? "in memory" : path.string(); }
 
   /// Runs the body of a public call; failures of SQLite leave it translated.

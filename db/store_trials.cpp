@@ -12,10 +12,13 @@
 namespace knobwise {
 namespace {
 
-/// Candidates for the best, fastest first. Written so that NULL (NaN) fails every limit.
-constexpr const char* kMeetingLimits = R"(
+/// Candidates for the best, fastest first, in any accuracy or only those marked as accurate. Written so that
+/// NULL (NaN) fails every limit.
+constexpr const char* kCandidates = R"(
 SELECT t.id, t.family, t.environment FROM trials AS t
-WHERE t.problem = ?1 AND t.device = ?2 AND t.status = 'ok'
+WHERE t.problem = ?1 AND t.device = ?2 AND t.status = 'ok')";
+constexpr const char* kAccurate = " AND t.allclose = 1";
+constexpr const char* kMeetingLimits = R"(
   AND EXISTS (SELECT 1 FROM trial_errors AS e WHERE e.trial = t.id)
   AND NOT EXISTS (
     SELECT 1 FROM trial_errors AS e WHERE e.trial = t.id
@@ -26,9 +29,6 @@ WHERE t.problem = ?1 AND t.device = ?2 AND t.status = 'ok'
            OR (?6 IS NOT NULL AND NOT coalesce(e.rel_fro <= ?6, 0))
            OR (?7 IS NOT NULL AND NOT coalesce(e.frac_outside <= ?7, 0))))
 ORDER BY t.time_us, t.id)";
-
-constexpr const char* kKeyConflict =
-    "ON CONFLICT (problem, device, family, environment, configuration) DO NOTHING";
 
 constexpr const char* kReplaceBaseline =
     "ON CONFLICT (problem, device, environment, name) DO UPDATE SET time_us = excluded.time_us, "
@@ -99,15 +99,19 @@ TrialRecord load_trial(Impl& impl, std::int64_t id) {
 
 template <class Impl>
 InsertResult insert_one(Impl& impl, const TrialRecord& trial) {
-  if (const auto id = impl.insert(trial, kKeyConflict)) {
-    impl.insert_errors("trial_errors", "trial", *id, trial.errors);
-    return {.id = *id, .inserted = true};
-  }
   const auto existing = impl.find(
       "SELECT id FROM trials WHERE problem = ? AND device = ? AND family = ? AND environment = ? AND "
-      "configuration = ?",
+      "configuration = ? ORDER BY id LIMIT 1",
       trial.problem, trial.device, trial.family, trial.environment, trial.configuration);
-  return {.id = existing.value(), .inserted = false};
+  if (existing) return {.id = *existing, .inserted = false};
+  if (impl.find("SELECT 1 FROM trials WHERE session = ? AND session_order = ?", trial.session,
+                trial.session_order)) {
+    throw std::invalid_argument(fmt::format("database '{}' refuses a trial: place {} of the session is taken",
+                                            impl.name(), trial.session_order));
+  }
+  const std::int64_t id = impl.insert(trial).value();
+  impl.insert_errors("trial_errors", "trial", id, trial.errors);
+  return {.id = id, .inserted = true};
 }
 
 /// CurrentVersions in the ids of one database.
@@ -141,7 +145,9 @@ BestAnswer find_best(Impl& impl, std::int64_t problem, std::int64_t device, cons
                      const CurrentIds& current) {
   BestAnswer answer;
   std::set<std::pair<std::int64_t, std::int64_t>> stale;
-  Query query(impl.prepare(kMeetingLimits));
+  // Whoever accepts nothing outside 1e-4 needs to look at no other trials.
+  const bool accurate = impl.marks_accurate_trials() && limits.frac_outside == 0.0;
+  Query query(impl.prepare(fmt::format("{}{}{}", kCandidates, accurate ? kAccurate : "", kMeetingLimits)));
   query.bind(problem).bind(device);
   query.bind(limits.max_abs)
       .bind(limits.mean_abs)
@@ -207,7 +213,7 @@ std::map<std::string, TrialRecord> Store::finished_trials(std::int64_t device, s
     const auto group = where("problem = ? AND device = ? AND family = ? AND environment = ?", problem, device,
                              family, environment);
     std::map<std::string, TrialRecord> finished;
-    for (TrialRecord& trial : load_trials(*impl_, group, "id")) {
+    for (TrialRecord& trial : load_trials(*impl_, group, "status <> 'ok', id")) {
       std::string configuration = trial.configuration;
       finished.emplace(std::move(configuration), std::move(trial));
     }

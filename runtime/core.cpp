@@ -77,7 +77,7 @@ void Core::open_layers() {
   for (const std::filesystem::path& path : options_.databases) {
     try {
       layers_.push_back({path, Store::open(path, Store::Mode::read_only)});
-      if (layers_.back().store.counts().trials_ok == 0) {
+      if (!layers_.back().store.has_results()) {
         notes_.push_back(fmt::format("{} holds no results yet; 'knobwise tune' adds them", path.string()));
       }
     } catch (const std::exception& error) {

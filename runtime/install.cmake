@@ -28,7 +28,7 @@ set(script "CREATE libknobwise.a\n")
 foreach(part IN LISTS parts)
   string(APPEND script "ADDLIB $<TARGET_FILE:${part}>\n")
 endforeach()
-string(APPEND script "ADDLIB ${KNOBWISE_SQLITECPP_LIBRARY}\nADDLIB ${KNOBWISE_SQLITE_LIBRARY}\nSAVE\nEND\n")
+string(APPEND script "ADDLIB ${KNOBWISE_SQLITECPP_LIBRARY}\nADDLIB ${KNOBWISE_SQLITE_LIBRARY}\nADDLIB ${KNOBWISE_ZSTD_LIBRARY}\nSAVE\nEND\n")
 file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/libknobwise.mri CONTENT "${script}")
 add_custom_command(
   OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/libknobwise.a

@@ -6,12 +6,12 @@
 
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 
 #include "db/file_system.h"
 #include "db/store.h"
 #include "search_spaces/user_error.h"
+#include "tests/db/dump.h"
 #include "tests/db/fixtures.h"
 
 namespace knobwise::testing {
@@ -19,11 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-std::string content(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 void write(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
@@ -212,10 +207,10 @@ TEST_F(FileTest, AFutureVersionWithoutAColumnThatIsReadIsRefused) {
   EXPECT_THAT(refusal(path, Store::Mode::read_only), HasSubstr("use a newer knobwise"));
 }
 
-TEST_F(FileTest, AnOlderVersionIsNotUpgradedBehindAReadersBack) {
+TEST_F(FileTest, AVersionThatNeverExistedIsRefused) {
   const fs::path path = tuned();
   SQLite::Database(path.string(), SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 0");
-  EXPECT_THAT(refusal(path, Store::Mode::read_only), HasSubstr("open it once for writing"));
+  EXPECT_THAT(refusal(path, Store::Mode::read_only), HasSubstr("which never existed"));
 }
 
 TEST_F(FileTest, AFailedMigrationChangesNothing) {
