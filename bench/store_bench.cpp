@@ -15,8 +15,10 @@ using namespace knobwise;
 namespace fs = std::filesystem;
 
 constexpr int kBatch = 1000;
-constexpr int kProblems = 20;
-constexpr int kTrialsEach = 5000;  // 100,000 in all.
+constexpr int kTrialsEach = 5000;
+constexpr int kProblems = 20;        // 100,000 trials in all.
+constexpr int kManyProblems = 200;   // 1,000,000 trials, about 1 GB.
+constexpr int kMergedProblems = 40;  // 200,000 trials in each of two files.
 
 /// A database file in the temporary folder, removed at the end.
 struct File {
@@ -131,20 +133,29 @@ void insert_in_batches(benchmark::State& state) {
 }
 BENCHMARK(insert_in_batches)->Unit(benchmark::kMillisecond);
 
+void fill(const fs::path& path, int first_problem, int problems) {
+  Store store = Store::open(path, Store::Mode::read_write);
+  for (int i = 0; i < problems; ++i) store.insert_trials(trials(store, first_problem + i, kTrialsEach));
+}
+
 /// 20 problems with 5000 trials each.
-const File& large_database() {
+const File& medium_database() {
   static const File file;
-  static const bool filled = [] {
-    Store store = Store::open(file.path, Store::Mode::read_write);
-    for (int i = 0; i < kProblems; ++i) store.insert_trials(trials(store, i, kTrialsEach));
-    return true;
-  }();
+  static const bool filled = (fill(file.path, 0, kProblems), true);
   benchmark::DoNotOptimize(filled);
   return file;
 }
 
-void read_view(benchmark::State& state, const char* view) {
-  SQLite::Database database(large_database().path.string());
+/// 200 problems with 5000 trials each.
+const File& large_database() {
+  static const File file;
+  static const bool filled = (fill(file.path, 0, kManyProblems), true);
+  benchmark::DoNotOptimize(filled);
+  return file;
+}
+
+void read_view(benchmark::State& state, const char* view, const File& (*file)()) {
+  SQLite::Database database(file().path.string());
   std::int64_t rows = 0;
   for (auto _ : state) {
     SQLite::Statement query(database, fmt::format("SELECT * FROM {}", view));
@@ -153,12 +164,52 @@ void read_view(benchmark::State& state, const char* view) {
   }
   state.counters["rows"] = static_cast<double>(rows);
 }
-BENCHMARK_CAPTURE(read_view, best, "best")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(read_view, failures, "failures")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(read_view, progress, "progress")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read_view, best, "best", medium_database)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read_view, best_of_a_million, "best", large_database)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read_view, failures, "failures", medium_database)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read_view, progress, "progress", medium_database)->Unit(benchmark::kMillisecond);
+
+/// What an application waits for: a file of 1 GB is opened, the device is found and one problem looked up.
+void open_and_look_up(benchmark::State& state) {
+  const fs::path path = large_database().path;
+  const DeviceRecord device = Store::open(path, Store::Mode::read_only).device(1);
+  int number = 0;
+  for (auto _ : state) {
+    const Store store = Store::open(path, Store::Mode::read_only);
+    const auto id = store.find_problem(problem(number++ % kManyProblems).line);
+    benchmark::DoNotOptimize(store.best(id.value(), store.find_device(device).value(), allclose_limits()));
+  }
+  state.counters["GB"] = static_cast<double>(fs::file_size(path)) / 1e9;
+}
+BENCHMARK(open_and_look_up)->Unit(benchmark::kMillisecond);
+
+/// Two files of 200,000 trials into a new one.
+void merge_two(benchmark::State& state) {
+  const File a, b;
+  fill(a.path, 0, kMergedProblems);
+  fill(b.path, kMergedProblems, kMergedProblems);
+  for (auto _ : state) {
+    const File out;
+    Store store = Store::open(out.path, Store::Mode::read_write);
+    store.merge(a.path);
+    store.merge(b.path);
+  }
+  state.SetItemsProcessed(state.iterations() * 2 * kMergedProblems * kTrialsEach);
+}
+BENCHMARK(merge_two)->Unit(benchmark::kSecond)->UseRealTime()->Iterations(1);
+
+/// The same again: nothing is new.
+void merge_again(benchmark::State& state) {
+  const File a, out;
+  fill(a.path, 0, kMergedProblems);
+  Store store = Store::open(out.path, Store::Mode::read_write);
+  store.merge(a.path);
+  for (auto _ : state) store.merge(a.path);
+}
+BENCHMARK(merge_again)->Unit(benchmark::kSecond)->UseRealTime()->Iterations(1);
 
 void find_best(benchmark::State& state) {
-  const Store store = Store::open(large_database().path, Store::Mode::read_only);
+  const Store store = Store::open(medium_database().path, Store::Mode::read_only);
   std::int64_t problem_id = 0;
   for (auto _ : state) {
     benchmark::DoNotOptimize(store.best(problem_id++ % kProblems + 1, 1, allclose_limits()));
@@ -167,7 +218,7 @@ void find_best(benchmark::State& state) {
 BENCHMARK(find_best)->Unit(benchmark::kMicrosecond);
 
 void load_finished_trials(benchmark::State& state) {
-  const Store store = Store::open(large_database().path, Store::Mode::read_only);
+  const Store store = Store::open(medium_database().path, Store::Mode::read_only);
   for (auto _ : state) benchmark::DoNotOptimize(store.finished_trials(1, 1, 1, 1).size());
   state.SetItemsProcessed(state.iterations() * kTrialsEach);
 }

@@ -184,7 +184,7 @@ std::vector<TrialRecord> Core::ranked(const Store& store, std::int64_t problem, 
     if (!current.families) return false;
     return std::ranges::find(*current.families, store.family(trial.family)) == current.families->end();
   });
-  std::ranges::stable_sort(trials, {}, [](const TrialRecord& trial) { return trial.timing->time_us; });
+  std::ranges::stable_sort(trials, {}, [](const TrialRecord& trial) { return trial.timing.value().time_us; });
   return trials;
 }
 
