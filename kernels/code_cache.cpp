@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSuffix = ".kwc";
-constexpr std::uint64_t kMagic = 0x31306364736b776bull;  // changes with the layout of the file
+constexpr std::uint64_t kMagic = 0x32306364736b776bull;  // changes with the layout of the file
 
 // The file: this header, then the image.
 struct Header {
@@ -34,9 +34,9 @@ struct Header {
 
 std::string key_of(const KernelInstance& instance, const DeviceInfo& target) {
   // The CPU's code is made for the very processor, which its name tells.
-  const std::string context =
-      fmt::format("{}\n{}\n{}\n{}\n", to_string(target.backend), target.architecture,
-                  target.backend == Backend::cpu ? target.name : "", target.compiler_version);
+  const std::string context = fmt::format(
+      "{}\n{}\n{}\n{}\n{}\n", to_string(target.backend), target.architecture,
+      target.backend == Backend::cpu ? target.name : "", target.compiler_version, compile_options(target));
   const XXH128_hash_t hash = XXH3_128bits_withSeed(instance.source.data(), instance.source.size(),
                                                    XXH3_64bits(context.data(), context.size()));
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
@@ -92,7 +92,8 @@ std::vector<Entry> entries(const fs::path& folder) {
   std::vector<Entry> all;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().extension() != kSuffix) continue;
+    // Also what a killed process left half-written beside it.
+    if (it->path().filename().string().find(kSuffix) == std::string::npos) continue;
     std::error_code gone;  // another process may remove it
     const auto bytes = it->file_size(gone);
     const auto used = it->last_write_time(gone);

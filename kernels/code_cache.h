@@ -9,8 +9,8 @@
 
 namespace knobwise {
 
-/// A folder of compiled code, one file for each content: the key is a digest of source, architecture and
-/// compiler.
+/// A folder of compiled code, one file for each content: the key is a digest of source, architecture,
+/// compiler and its options.
 ///
 /// Any number of processes and threads may share a folder: files appear whole (written beside, then renamed)
 /// and are checked when read; a damaged one counts as absent. A folder that cannot be written only costs

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@ struct Resources {
   int static_shared_bytes = -1;
   int dynamic_shared_bytes = -1;
   double occupancy = -1;  ///< Resident warps over the most a multiprocessor holds, 0 to 1.
+  double waves = -1;      ///< Blocks of a launch over those that the device holds at once.
   std::int64_t binary_bytes = -1;
 };
 
@@ -85,17 +87,28 @@ struct TimingOptions {
   int warmup = 2;
   int min_samples = 5;
   int max_samples = 50;
-  double max_seconds = 2.0;  ///< Stop sampling after this much measured time (never below one sample).
+  double max_seconds = 2.0;  ///< Stop sampling after this time, cache flushes included, or after this much
+                             ///< measured time; never below one sample.
   double relative_halfwidth = 0.01;  ///< Stop when the 95% confidence interval of the median is this tight.
-  double abandon_above_us = 0;       ///< If positive: one sample above this ends the timing.
+  /// If positive: the timing ends once every run so far was slower than this; after the first run if that was
+  /// far slower.
+  double abandon_above_us = 0;
+  /// If positive: min_samples are enough for what was slower than this in every run.
+  double beaten_above_us = 0;
 };
 
 struct Timing {
   std::vector<float> samples_us;
   double median_us = 0, min_us = 0, mean_us = 0;
-  double summary_us = 0;  ///< What trials are ranked by: the median on a GPU; the lower quartile on a CPU,
-                          ///< whose noise only adds.
-  bool abandoned = false;
+  double summary_us = 0;   ///< What trials are ranked by: the median on a GPU; the lower quartile on a CPU,
+                           ///< whose noise only adds.
+  bool abandoned = false;  ///< Ended early, because it was too slow to matter.
+};
+
+/// What a device's sensors say at a moment; nothing where the system does not tell.
+struct DeviceState {
+  std::optional<std::int64_t> clock_khz;  ///< Of the multiprocessors, or the fastest core's.
+  std::optional<double> temperature_c;
 };
 
 /// One device in use. Calls on one object must not overlap, except those on its Executables.
@@ -125,11 +138,18 @@ class Device {
 
   /// Samples runs of `executable`; caches are flushed before each sample, outside the timed region.
   virtual Timing time(Executable& executable, const Buffers& buffers, const TimingOptions& options) = 0;
+
+  /// Read from the sensors now; takes up to some milliseconds.
+  virtual DeviceState state() { return {}; }
 };
 
 /// Compiles for the device described; needs no device. Throws TrialError (compile_failed, compile_timeout).
 /// Safe to call from several threads and processes.
 CompiledCode compile(const KernelInstance& instance, const DeviceInfo& target);
+
+/// The compiler's command and options that compile() would use, as one line: with the source, the target and
+/// the compiler's version they determine the code. Thread-safe.
+std::string compile_options(const DeviceInfo& target);
 
 /// All devices of this machine: the CPU first, then every CUDA device. A backend that cannot be used adds one
 /// line to `notes`.

@@ -40,6 +40,10 @@ CompiledCode compile(const KernelInstance& instance, const DeviceInfo& target) {
   return target.backend == Backend::cpu ? cpu_compile(instance, target) : cuda_compile(instance, target);
 }
 
+std::string compile_options(const DeviceInfo& target) {
+  return target.backend == Backend::cpu ? cpu_compile_options(target) : cuda_compile_options(target);
+}
+
 std::vector<DeviceInfo> list_devices(std::vector<std::string>* notes) {
   std::vector<DeviceInfo> devices = {cpu_device_info()};
   for (DeviceInfo& device : cuda_device_infos(notes)) devices.push_back(std::move(device));

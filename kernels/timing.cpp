@@ -1,12 +1,16 @@
 #include "kernels/timing.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 
 namespace knobwise {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // Linear interpolation between order statistics, as numpy's default.
 double quantile(const std::vector<float>& sorted, double q) {
@@ -15,6 +19,9 @@ double quantile(const std::vector<float>& sorted, double q) {
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
+
+// The first run of a short kernel may pay for more than itself.
+constexpr double kFirstRunAllowanceUs = 200;
 
 }  // namespace
 
@@ -38,6 +45,42 @@ bool enough_samples(const std::vector<float>& samples, const TimingOptions& opti
   if (low < 0 || high > count - 1) return false;
   const double width = sorted[static_cast<std::size_t>(high)] - sorted[static_cast<std::size_t>(low)];
   return width <= 2 * options.relative_halfwidth * quantile(sorted, 0.5);
+}
+
+Timing sample_runs(const std::function<double()>& run_us, const TimingOptions& options, Backend backend) {
+  const double limit_us = 1e6 * options.max_seconds;
+  const auto hopeless = [](double fastest, double limit) { return limit > 0 && fastest > limit; };
+  Timing timing;
+  double fastest = std::numeric_limits<double>::infinity(), spent_us = 0;
+  Clock::time_point start = Clock::now();
+  const auto out_of_time = [&] {
+    const double wall_us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+    return std::max(spent_us, wall_us) >= limit_us;
+  };
+  const auto run = [&] {
+    const double us = run_us();
+    fastest = std::min(fastest, us);
+    spent_us += us;
+    return us;
+  };
+  for (int i = 0; i < options.warmup && !out_of_time(); ++i) {
+    const double us = run();
+    if (!hopeless(us - kFirstRunAllowanceUs, 2 * options.abandon_above_us)) continue;
+    timing.samples_us.push_back(static_cast<float>(us));
+    timing.abandoned = true;
+    break;
+  }
+  spent_us = 0;
+  start = Clock::now();
+  while (!timing.abandoned) {
+    timing.samples_us.push_back(static_cast<float>(run()));
+    if (out_of_time() || enough_samples(timing.samples_us, options)) break;
+    const bool beaten = static_cast<int>(timing.samples_us.size()) >= options.min_samples &&
+                        hopeless(fastest, options.beaten_above_us);
+    timing.abandoned = beaten || hopeless(fastest, options.abandon_above_us);
+  }
+  summarise(timing, backend);
+  return timing;
 }
 
 }  // namespace knobwise

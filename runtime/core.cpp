@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "kernels/family.h"
-#include "kernels/operands.h"
+#include "kernels/tensors.h"
 #include "runtime/distance.h"
 #include "runtime/hash.h"
 #include "runtime/log.h"
@@ -303,61 +303,26 @@ std::unique_ptr<Executable> Core::load(const Problem& problem, const KernelFamil
   return device_->load(instance, code);
 }
 
-namespace {
-
-// Tensors for one verification, in device memory.
-struct Tensors {
-  std::vector<std::unique_ptr<DeviceBuffer>> memory;
-  Buffers buffers;
-  std::size_t output_bytes = 0;
-};
-
-Tensors make_tensors(Device& device, const Problem& problem, const Executable& executable) {
-  Tensors tensors;
-  const auto allocate = [&](std::size_t bytes, std::string_view purpose) -> void* {
-    if (bytes == 0) return nullptr;
-    tensors.memory.push_back(device.allocate(bytes, purpose));
-    return tensors.memory.back()->data();
-  };
-  const auto bytes = [&](std::int64_t elements) {
-    return static_cast<std::size_t>(elements) * size_of(problem.dtype);
-  };
-  tensors.output_bytes = bytes(problem.output_extents().elements());
-  tensors.buffers.input = allocate(bytes(problem.input_extents().elements()), "input");
-  for (const ParameterSpec& parameter : problem.parameters()) {
-    tensors.buffers.parameters.push_back(allocate(bytes(parameter.elements()), parameter.name));
-  }
-  tensors.buffers.output = allocate(tensors.output_bytes, "output");
-  tensors.buffers.packed = allocate(executable.packed_bytes(), "packed weights");
-  tensors.buffers.workspace = allocate(executable.workspace_bytes(), "workspace");
-  return tensors;
-}
-
-}  // namespace
-
 // The worst error over the distributions. The output is poisoned with NaN before each run.
 ErrorMetrics Core::verify(const Problem& problem, const KernelFamily& family,
                           const Configuration& configuration, Executable& executable) {
   constexpr std::uint64_t kSeed = 1;
   const std::lock_guard lock(device_mutex_);
-  const Tensors tensors = make_tensors(*device_, problem, executable);
-  const Buffers& buffers = tensors.buffers;
+  std::vector<std::unique_ptr<DeviceBuffer>> memory;
+  const auto allocate = [&](std::size_t bytes, std::string_view purpose) {
+    return memory.emplace_back(device_->allocate(bytes, purpose))->data();
+  };
+  Buffers buffers = allocate_tensors(problem, allocate);
+  if (executable.packed_bytes() > 0) buffers.packed = allocate(executable.packed_bytes(), "packed weights");
+  if (executable.workspace_bytes() > 0)
+    buffers.workspace = allocate(executable.workspace_bytes(), "workspace");
   const bool slow = device_->info().backend == Backend::cpu && problem.flops() > kManyOperations;
   ErrorMetrics worst;
   for (Distribution distribution : kDistributions) {
     // Outputs near zero make the zero-mean distribution the strictest judge.
     if (slow && distribution != Distribution::normal) continue;
-    const auto fill = [&](void* data, std::int64_t elements, int parameter) {
-      device_->fill_operand(data, problem.dtype, elements,
-                            operand_fill(problem, distribution, kSeed, parameter));
-    };
-    fill(buffers.input, problem.input_extents().elements(), -1);
-    int index = 0;
-    for (const ParameterSpec& parameter : problem.parameters()) {
-      fill(buffers.parameters[static_cast<std::size_t>(index)], parameter.elements(), index);
-      ++index;
-    }
-    device_->fill_bytes(buffers.output, 0xFF, tensors.output_bytes);
+    fill_tensors(*device_, problem, buffers, distribution, kSeed);
+    poison_output(*device_, problem, buffers);
     executable.prepare(buffers, nullptr);
     executable.run(buffers, nullptr);
     device_->synchronize();

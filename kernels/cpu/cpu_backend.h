@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/ceilings.h"
 #include "kernels/device.h"
 #include "kernels/device_info.h"
 #include "kernels/family.h"
@@ -20,6 +21,12 @@ const std::vector<const KernelFamily*>& cpu_families();
 /// kCpuCompileSeconds. Leaves no file behind. Thread-safe.
 CompiledCode cpu_compile(const KernelInstance& instance, const DeviceInfo& target);
 inline constexpr int kCpuCompileSeconds = 60;
+
+/// The command and options of cpu_compile(), without its files. Thread-safe.
+std::string cpu_compile_options(const DeviceInfo& target);
+
+/// Probes for measure_ceilings(): "memory" and "fp32".
+std::vector<CeilingProbe> cpu_ceiling_probes(const DeviceInfo& device);
 
 /// Describes this machine: the processors this process may use (affinity and control group considered), their
 /// caches, vectors and compiler. Thread-safe.

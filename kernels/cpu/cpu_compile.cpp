@@ -1,5 +1,6 @@
 // From a kernel's source to a shared object.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <fstream>
@@ -14,21 +15,16 @@ namespace {
 
 constexpr std::string_view kSourceName = "kernel.cpp";
 
+/// The compiler's command without files.
+///
 /// Contraction to fused multiply-add is the point; nothing else of fast math: NaN and signed zeros keep their
 /// meaning. Comparisons need not trap, or they would not vectorise.
-std::vector<std::string> options(const DeviceInfo& target) {
-  std::vector<std::string> words{"-std=c++20",
-                                 "-O3",
-                                 "-march=native",
-                                 "-ffp-contract=fast",
-                                 "-fno-math-errno",
-                                 "-fno-trapping-math",
-                                 "-fPIC",
-                                 "-shared",
-                                 "-fno-exceptions",
-                                 "-fno-rtti",
-                                 "-w"};
-  if (target.vector_bytes == 64) words.push_back("-mprefer-vector-width=512");
+std::vector<std::string> command_line(const DeviceInfo& target) {
+  std::vector<std::string> words = host_compiler_command();
+  for (const char* option : {"-std=c++20", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno",
+                             "-fno-trapping-math", "-fPIC", "-shared", "-fno-exceptions", "-fno-rtti", "-w"})
+    words.emplace_back(option);
+  if (target.vector_bytes == 64) words.emplace_back("-mprefer-vector-width=512");
   return words;
 }
 
@@ -67,6 +63,10 @@ void check(const CommandResult& result, const std::string& compiler, const std::
 
 }  // namespace
 
+std::string cpu_compile_options(const DeviceInfo& target) {
+  return fmt::format("{}", fmt::join(command_line(target), " "));
+}
+
 CompiledCode cpu_compile(const KernelInstance& instance, const DeviceInfo& target) {
   const auto begin = std::chrono::steady_clock::now();
   const TemporaryDirectory directory;
@@ -74,9 +74,8 @@ CompiledCode cpu_compile(const KernelInstance& instance, const DeviceInfo& targe
   const std::string object = directory.path() + "/kernel.so";
   if (!(std::ofstream(source, std::ios::binary) << instance.source << std::flush))
     throw TrialError("compile_failed", fmt::format("{} cannot be written: the disk is full?", source));
-  std::vector<std::string> command = host_compiler_command();
+  std::vector<std::string> command = command_line(target);
   const std::string compiler = command.front();
-  for (std::string& word : options(target)) command.push_back(std::move(word));
   command.insert(command.end(), {source, "-o", object});
   check(run_command(command, directory.path(), std::chrono::seconds(kCpuCompileSeconds)), compiler,
         directory.path());

@@ -106,23 +106,10 @@ class CpuDevice : public Device {
 
   Timing time(Executable& executable, const Buffers& buffers, const TimingOptions& options) override {
     if (!flush_) flush_ = std::make_unique<CacheFlush>(info_.l3_bytes);
-    Timing timing;
-    for (int i = 0; i < options.warmup; ++i) {
-      // A warm-up far above the limit stands for the samples: a slow kernel is not run again.
-      const double us = sample(executable, buffers);
-      if (options.abandon_above_us > 0 && us > 2 * options.abandon_above_us) return abandoned(us);
-    }
-    double seconds = 0;
-    do {
-      const double us = sample(executable, buffers);
-      timing.samples_us.push_back(static_cast<float>(us));
-      seconds += us * 1e-6;
-      timing.abandoned = options.abandon_above_us > 0 && us > options.abandon_above_us;
-    } while (!timing.abandoned && seconds < options.max_seconds &&
-             !enough_samples(timing.samples_us, options));
-    summarise(timing, Backend::cpu);
-    return timing;
+    return sample_runs([&] { return sample(executable, buffers); }, options, Backend::cpu);
   }
+
+  DeviceState state() override { return {current_clock_khz(), processor_temperature_c()}; }
 
  private:
   double sample(Executable& executable, const Buffers& buffers) {
@@ -131,14 +118,6 @@ class CpuDevice : public Device {
     const auto begin = Clock::now();
     executable.run(buffers, nullptr);
     return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-  }
-
-  static Timing abandoned(double us) {
-    Timing timing;
-    timing.samples_us.push_back(static_cast<float>(us));
-    timing.abandoned = true;
-    summarise(timing, Backend::cpu);
-    return timing;
   }
 
   DeviceInfo info_;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <sstream>
 #include <string_view>
+#include <vector>
 
 namespace knobwise {
 namespace {
@@ -67,6 +68,35 @@ std::int64_t sysconf_cache_bytes(int level) {
   return std::max(0L, sysconf(name));
 }
 
+/// The folders right under `parent`, in order; none if it cannot be read.
+std::vector<std::filesystem::path> folders_of(const std::filesystem::path& parent) {
+  std::vector<std::filesystem::path> folders;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(parent, error), end; !error && it != end; it.increment(error))
+    folders.push_back(it->path());
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+/// A sensor's file in thousandths of a degree.
+std::optional<double> millidegrees(const std::filesystem::path& file) {
+  std::istringstream word(first_word(file));
+  double value = 0;
+  if (!(word >> value) || value <= 0) return std::nullopt;
+  return value * 1e-3;
+}
+
+/// The value of `file` in the first folder under `parent` whose file `name` holds one of `wanted`.
+std::optional<double> sensor(const std::filesystem::path& parent, const char* name, const char* file,
+                             std::initializer_list<std::string_view> wanted) {
+  for (const std::filesystem::path& folder : folders_of(parent)) {
+    const std::string found = first_word(folder / name);
+    if (std::find(wanted.begin(), wanted.end(), found) == wanted.end()) continue;
+    if (const auto degrees = millidegrees(folder / file)) return degrees;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::int64_t available_memory_bytes() {
@@ -105,6 +135,27 @@ std::string cpuinfo(const std::string& key) {
 std::int64_t max_clock_khz() {
   const std::int64_t clock = limit("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
   return clock == kUnlimited ? 0 : clock;
+}
+
+std::optional<std::int64_t> current_clock_khz(const std::filesystem::path& sys) {
+  std::int64_t fastest = 0;
+  for (const std::filesystem::path& cpu : folders_of(sys / "devices/system/cpu")) {
+    const std::int64_t khz = limit(cpu / "cpufreq/scaling_cur_freq");
+    if (khz != kUnlimited) fastest = std::max(fastest, khz);
+  }
+  if (fastest == 0) {
+    std::istringstream megahertz(cpuinfo("cpu MHz"));
+    double value = 0;
+    if (megahertz >> value) fastest = static_cast<std::int64_t>(1000 * value);
+  }
+  return fastest > 0 ? std::optional(fastest) : std::nullopt;
+}
+
+std::optional<double> processor_temperature_c(const std::filesystem::path& sys) {
+  const auto chip =
+      sensor(sys / "class/hwmon", "name", "temp1_input", {"coretemp", "k10temp", "zenpower", "cpu_thermal"});
+  return chip ? chip
+              : sensor(sys / "class/thermal", "type", "temp", {"x86_pkg_temp", "cpu-thermal", "cpu_thermal"});
 }
 
 std::int64_t cache_bytes(int level) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 
 namespace knobwise {
@@ -22,6 +24,14 @@ std::string cpuinfo(const std::string& key);
 /// The highest clock of the first processor as the operating system knows it; 0 where it does not (the
 /// current clock varies and is no property of the machine).
 std::int64_t max_clock_khz();
+
+/// The clock of the fastest processor now: from cpufreq, else /proc/cpuinfo; nothing if neither says. `sys`
+/// is where sysfs is.
+std::optional<std::int64_t> current_clock_khz(const std::filesystem::path& sys = "/sys");
+
+/// The temperature of the processor's package: from its hwmon sensor, else its thermal zone; nothing on a
+/// machine that shows neither, as most virtual ones. `sys` is where sysfs is.
+std::optional<double> processor_temperature_c(const std::filesystem::path& sys = "/sys");
 
 /// Data (or unified) cache of `level` of the first allowed processor; 0 if unknown.
 std::int64_t cache_bytes(int level);

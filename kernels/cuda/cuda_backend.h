@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/ceilings.h"
 #include "kernels/device.h"
 #include "kernels/device_info.h"
 #include "kernels/family.h"
@@ -17,6 +18,12 @@ const std::vector<const KernelFamily*>& cuda_families();
 /// Compiles to machine code for exactly the target's architecture; needs NVRTC but no device. Throws
 /// TrialError (compile_failed), or UserError without NVRTC. Thread-safe.
 CompiledCode cuda_compile(const KernelInstance& instance, const DeviceInfo& target);
+
+/// NVRTC's options of cuda_compile(). Thread-safe.
+std::string cuda_compile_options(const DeviceInfo& target);
+
+/// Probes for measure_ceilings(): "memory", "fp32", and "tf32", "fp16" and "bf16" with fp32 accumulation.
+std::vector<CeilingProbe> cuda_ceiling_probes(const DeviceInfo& device);
 
 /// Every CUDA device of this machine, by ordinal. Adds to `notes`, if given, one line for each thing that is
 /// missing (headers at build time, driver, run-time compiler, devices).

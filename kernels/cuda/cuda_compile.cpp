@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 
@@ -10,11 +11,15 @@ namespace knobwise {
 
 namespace {
 
+std::vector<std::string> options_for(int compute_capability) {
+  return {"--gpu-architecture=" + nvrtc_architecture(compute_capability), "--std=c++17",
+          "--ptxas-options=-v"};
+}
+
 // NVRTC (13.0) keeps a disk cache of its own, whose hits come without the assembler's report: those are
 // compiled again past the cache.
 NvrtcOutput compile_with_report(const std::string& source, int compute_capability) {
-  std::vector<std::string> options = {"--gpu-architecture=" + nvrtc_architecture(compute_capability),
-                                      "--std=c++17", "--ptxas-options=-v"};
+  std::vector<std::string> options = options_for(compute_capability);
   NvrtcOutput output = nvrtc_compile(source, options);
   if (output.log.find("ptxas") != std::string::npos) return output;
   options.push_back("--no-cache");
@@ -22,6 +27,10 @@ NvrtcOutput compile_with_report(const std::string& source, int compute_capabilit
 }
 
 }  // namespace
+
+std::string cuda_compile_options(const DeviceInfo& target) {
+  return fmt::format("{}", fmt::join(options_for(target.compute_capability), " "));
+}
 
 CompiledCode cuda_compile(const KernelInstance& instance, const DeviceInfo& target) {
   const auto start = std::chrono::steady_clock::now();

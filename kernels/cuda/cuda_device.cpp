@@ -7,6 +7,7 @@
 #include "kernels/cuda/cuda_timer.h"
 #include "kernels/cuda/cuda_tools.h"
 #include "kernels/cuda/cuda_verifier.h"
+#include "kernels/cuda/nvml.h"
 #include "kernels/cuda/nvrtc.h"
 #include "search_spaces/user_error.h"
 
@@ -113,6 +114,13 @@ std::unique_ptr<Executable> CudaDevice::load(const KernelInstance& instance, con
 
 Timing CudaDevice::time(Executable& executable, const Buffers& buffers, const TimingOptions& options) {
   return timer().time([&](Stream stream) { executable.run(buffers, stream); }, options);
+}
+
+DeviceState CudaDevice::state() {
+  char address[32] = {};
+  context_->check(driver().cuDeviceGetPCIBusId(address, sizeof address, context_->device()),
+                  "cuDeviceGetPCIBusId");
+  return nvml_state(address);
 }
 
 std::unique_ptr<Device> open_cuda_device(int ordinal) {

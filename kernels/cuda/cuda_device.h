@@ -34,6 +34,7 @@ class CudaDevice final : public Device {
                       std::uint64_t seed) override;
   std::unique_ptr<Executable> load(const KernelInstance& instance, const CompiledCode& code) override;
   Timing time(Executable& executable, const Buffers& buffers, const TimingOptions& options) override;
+  DeviceState state() override;
 
   /// For the backend's own built-in families.
   const std::shared_ptr<const CudaContext>& context() const { return context_; }

@@ -85,6 +85,8 @@ Resources CudaModule::resources(const CudaKernel& kernel) const {
   resources.stack_bytes = attribute(kernel.function, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
   resources.static_shared_bytes = attribute(kernel.function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
   resources.dynamic_shared_bytes = static_cast<int>(kernel.dynamic_shared_bytes);
+  const double grid = static_cast<double>(kernel.grid[0]) * kernel.grid[1] * kernel.grid[2];
+  resources.waves = grid / (static_cast<double>(blocks) * context_->info().multiprocessors);
   resources.occupancy = 32.0 * warps * blocks / context_->info().max_threads_per_multiprocessor;
   return resources;
 }

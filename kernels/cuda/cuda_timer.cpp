@@ -80,19 +80,7 @@ Timing CudaTimer::time(const std::function<void(Stream)>& work, const TimingOpti
       work(stream_);
     }
   };
-  const double limit_us = 1e6 * options.max_seconds;
-  double spent_us = 0;
-  for (int i = 0; i < options.warmup && spent_us < limit_us; ++i) spent_us += sample_us(replay);
-  Timing timing;
-  spent_us = 0;
-  do {
-    const float sample = sample_us(replay);
-    timing.samples_us.push_back(sample);
-    spent_us += sample;
-    timing.abandoned = options.abandon_above_us > 0 && sample > options.abandon_above_us;
-  } while (!timing.abandoned && spent_us < limit_us && !enough_samples(timing.samples_us, options));
-  summarise(timing, Backend::cuda);
-  return timing;
+  return sample_runs([&] { return static_cast<double>(sample_us(replay)); }, options, Backend::cuda);
 }
 
 }  // namespace knobwise

@@ -18,6 +18,14 @@ CompiledCode cuda_compile(const KernelInstance&, const DeviceInfo&) {
   throw UserError(kReason);
 }
 
+std::string cuda_compile_options(const DeviceInfo&) {
+  throw UserError(kReason);
+}
+
+std::vector<CeilingProbe> cuda_ceiling_probes(const DeviceInfo&) {
+  throw UserError(kReason);
+}
+
 std::vector<DeviceInfo> cuda_device_infos(std::vector<std::string>* notes) {
   if (notes) notes->push_back(kReason);
   return {};

@@ -18,6 +18,7 @@ namespace knobwise {
   CALL(cuDeviceGetName)                             \
   CALL(cuDeviceGetAttribute)                        \
   CALL(cuDeviceTotalMem)                            \
+  CALL(cuDeviceGetPCIBusId)                         \
   CALL(cuDevicePrimaryCtxRetain)                    \
   CALL(cuDevicePrimaryCtxRelease)                   \
   CALL(cuCtxPushCurrent)                            \

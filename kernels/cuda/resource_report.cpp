@@ -64,6 +64,7 @@ Resources worst_of(const Resources& a, const Resources& b) {
   worst.dynamic_shared_bytes = std::max(a.dynamic_shared_bytes, b.dynamic_shared_bytes);
   const bool known = a.occupancy >= 0 && b.occupancy >= 0;
   worst.occupancy = known ? std::min(a.occupancy, b.occupancy) : std::max(a.occupancy, b.occupancy);
+  worst.waves = std::max(a.waves, b.waves);
   worst.binary_bytes = std::max(a.binary_bytes, b.binary_bytes);
   return worst;
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "kernels/cpu/host_compiler.h"
 #include "kernels/cpu/machine.h"
@@ -232,6 +233,45 @@ TEST(CpuFamilies, TheReferenceIsLast) {
   ASSERT_FALSE(cpu_families().empty());
   EXPECT_EQ(cpu_families().front()->name(), "direct_conv");
   EXPECT_EQ(cpu_families().back()->name(), "reference");
+}
+
+/// A folder that stands for /sys.
+class FakeSysfs {
+ public:
+  FakeSysfs() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "knobwise-XXXXXX").string();
+    root = mkdtemp(pattern.data());
+  }
+  ~FakeSysfs() { std::filesystem::remove_all(root); }
+  void put(const std::string& file, const std::string& content) const {
+    std::filesystem::create_directories((root / file).parent_path());
+    std::ofstream(root / file) << content << "\n";
+  }
+  std::filesystem::path root;
+};
+
+TEST(Sensors, TheFastestProcessorsClockCounts) {
+  const FakeSysfs sys;
+  sys.put("devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "1200000");
+  sys.put("devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "3400000");
+  sys.put("devices/system/cpu/possible", "0-1");
+  EXPECT_EQ(current_clock_khz(sys.root), 3'400'000);
+}
+
+TEST(Sensors, TheProcessorsOwnSensorComesBeforeTheThermalZone) {
+  const FakeSysfs sys;
+  EXPECT_FALSE(processor_temperature_c(sys.root));
+  sys.put("class/thermal/thermal_zone0/type", "acpitz");
+  sys.put("class/thermal/thermal_zone0/temp", "20000");
+  EXPECT_FALSE(processor_temperature_c(sys.root)) << "the case's, not the processor's";
+  sys.put("class/thermal/thermal_zone1/type", "x86_pkg_temp");
+  sys.put("class/thermal/thermal_zone1/temp", "61000");
+  EXPECT_EQ(processor_temperature_c(sys.root), 61);
+  sys.put("class/hwmon/hwmon0/name", "nvme");
+  sys.put("class/hwmon/hwmon0/temp1_input", "35000");
+  sys.put("class/hwmon/hwmon1/name", "k10temp");
+  sys.put("class/hwmon/hwmon1/temp1_input", "58500");
+  EXPECT_EQ(processor_temperature_c(sys.root), 58.5);
 }
 
 }  // namespace

@@ -90,6 +90,8 @@ TEST_F(DeviceGpuTest, UsesSharedMemoryBeyond48KilobytesAndReportsResources) {
   EXPECT_GT(executable->resources().registers, 0);
   EXPECT_GT(executable->resources().occupancy, 0);
   EXPECT_LE(executable->resources().occupancy, 1);
+  EXPECT_GT(executable->resources().waves, 0);
+  EXPECT_LT(executable->resources().waves, 1) << "one block";
   const auto output = device().allocate(128 * sizeof(float), "output");
   Buffers buffers;
   buffers.output = output->data();
@@ -131,6 +133,15 @@ TEST_F(DeviceGpuTest, TimesWithinTheLimitsAsked) {
   options.abandon_above_us = 0;
   options.max_seconds = 1e-9;
   EXPECT_EQ(device().time(*executable, buffers, options).samples_us.size(), 1u);
+}
+
+TEST_F(DeviceGpuTest, ReadsItsSensors) {
+  const DeviceState state = device().state();
+  if (!state.clock_khz || !state.temperature_c) GTEST_SKIP() << "no libnvidia-ml.so.1, or it refuses";
+  EXPECT_GT(*state.clock_khz, 100'000);
+  EXPECT_LT(*state.clock_khz, 5'000'000);
+  EXPECT_GT(*state.temperature_c, 5);
+  EXPECT_LT(*state.temperature_c, 120);
 }
 
 // A kernel that reads 8 MB: from the L2 it would take a fraction of what it takes from memory.

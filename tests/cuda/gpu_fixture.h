@@ -11,6 +11,7 @@
 #include "kernels/device.h"
 #include "kernels/operands.h"
 #include "kernels/problem.h"
+#include "kernels/tensors.h"
 
 namespace knobwise {
 
@@ -37,25 +38,14 @@ class GpuTest : public testing::Test {
 class DeviceTensors {
  public:
   DeviceTensors(Device& device, const Problem& problem) : device_(device), problem_(problem) {
-    input_ = allocate(problem.input_extents().elements(), "input");
-    output_ = allocate(problem.output_extents().elements(), "output");
-    buffers_.input = input_->data();
-    buffers_.output = output_->data();
-    for (const ParameterSpec& parameter : problem.parameters()) {
-      parameters_.push_back(allocate(parameter.elements(), parameter.name));
-      buffers_.parameters.push_back(parameters_.back()->data());
-    }
+    buffers_ = allocate_tensors(problem, [this](std::size_t bytes, std::string_view purpose) {
+      return tensors_.emplace_back(device_.allocate(bytes, purpose))->data();
+    });
   }
 
   void fill(Distribution distribution, std::uint64_t seed) {
-    device_.fill_operand(buffers_.input, problem_.dtype, problem_.input_extents().elements(),
-                         operand_fill(problem_, distribution, seed, -1));
-    const std::vector<ParameterSpec> specs = problem_.parameters();
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      device_.fill_operand(buffers_.parameters[i], problem_.dtype, specs[i].elements(),
-                           operand_fill(problem_, distribution, seed, static_cast<int>(i)));
-    }
-    device_.fill_bytes(output_->data(), 0xFF, output_->bytes());
+    fill_tensors(device_, problem_, buffers_, distribution, seed);
+    poison_output(device_, problem_, buffers_);
   }
 
   /// Prepares and runs once, with packed memory and workspace of its own.
@@ -74,14 +64,10 @@ class DeviceTensors {
   const Buffers& buffers() const { return buffers_; }
 
  private:
-  std::unique_ptr<DeviceBuffer> allocate(std::int64_t elements, std::string_view purpose) {
-    return device_.allocate(static_cast<std::size_t>(elements) * size_of(problem_.dtype), purpose);
-  }
-
   Device& device_;
   Problem problem_;
-  std::unique_ptr<DeviceBuffer> input_, output_, packed_, workspace_;
-  std::vector<std::unique_ptr<DeviceBuffer>> parameters_;
+  std::vector<std::unique_ptr<DeviceBuffer>> tensors_;
+  std::unique_ptr<DeviceBuffer> packed_, workspace_;
   Buffers buffers_;
 };
 

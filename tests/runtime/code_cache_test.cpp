@@ -26,7 +26,7 @@ class CodeCacheTest : public RuntimeTest {
   }
 };
 
-TEST_F(CodeCacheTest, CompilesOnceForEachSourceCompilerAndArchitecture) {
+TEST_F(CodeCacheTest, CompilesOnceForEachSourceCompilerItsOptionsAndArchitecture) {
   const CodeCache cache(folder() / "code");
   DeviceInfo target = machine().info;
   const auto get = [&](const char* source) { return cache.get_or_compile(instance(source), target).image; };
@@ -41,7 +41,10 @@ TEST_F(CodeCacheTest, CompilesOnceForEachSourceCompilerAndArchitecture) {
   target.architecture = "test-128";
   get("one");
   EXPECT_EQ(machine().compiles, 4);
-  EXPECT_EQ(cache.info().files, 4);
+  machine().compile_options = "testc -O3";
+  get("one");
+  EXPECT_EQ(machine().compiles, 5);
+  EXPECT_EQ(cache.info().files, 5);
 }
 
 TEST_F(CodeCacheTest, DamagedFilesAreCompiledAnew) {
@@ -83,6 +86,16 @@ TEST_F(CodeCacheTest, StaysNearItsLimit) {
   EXPECT_LT(cache.info().bytes, 20'000 + 64 * 700);
   EXPECT_GT(cache.clear(), 0);
   EXPECT_EQ(cache.info().files, 0);
+}
+
+TEST_F(CodeCacheTest, WhatAKilledProcessLeftHalfWrittenIsCountedAndCleared) {
+  const CodeCache cache(folder() / "code");
+  cache.get_or_compile(instance("one"), machine().info);
+  const auto whole = files().at(0);
+  std::ofstream(whole.string() + ".12345.0") << "half";
+  EXPECT_EQ(cache.info().files, 2);
+  EXPECT_EQ(cache.clear(), 2);
+  EXPECT_TRUE(files().empty());
 }
 
 TEST_F(CodeCacheTest, ThreadsShareAFolder) {

@@ -166,6 +166,7 @@ void FakeMachine::reset() {
     family->hash = "v1";
     family->supported = true;
   }
+  compile_options = "testc -O2";
   compiles = verifications = prepares = runs = 0;
 }
 
@@ -191,6 +192,10 @@ CompiledCode compile(const KernelInstance& instance, const DeviceInfo& target) {
     throw TrialError("compile_failed", "error: this does not compile");
   ++test::machine().compiles;
   return {.image = instance.source, .resources = {}, .seconds = 0.001};
+}
+
+std::string compile_options(const DeviceInfo&) {
+  return test::machine().compile_options;
 }
 
 std::vector<DeviceInfo> list_devices(std::vector<std::string>*) {

@@ -47,6 +47,7 @@ Configuration fake_configuration(std::int64_t tile, std::int64_t scratch = 0, bo
 /// Everything the backend answers from. Set up before a dispatcher is made; the counters count since reset().
 struct FakeMachine {
   DeviceInfo info;
+  std::string compile_options;
   FakeFamily tiled{"tiled", false};
   FakeFamily vendor{"vendor", true};
   FakeFamily reference{"reference", true};
