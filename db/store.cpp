@@ -102,6 +102,9 @@ std::optional<std::int64_t> Store::find_family(const FamilyRecord& family) const
 std::int64_t Store::intern_device(const DeviceRecord& device) {
   return impl_->intern(device, [&] { return find_device(device); });
 }
+void Store::update_device_extra(std::int64_t device, const std::string& extra) {
+  impl_->guard([&] { impl_->update("device", "UPDATE devices SET extra = ? WHERE id = ?", extra, device); });
+}
 std::int64_t Store::intern_environment(const EnvironmentRecord& environment) {
   return impl_->intern(environment, [&] { return find_environment(environment); });
 }

@@ -115,6 +115,9 @@ class Store {
   std::int64_t intern_problem(const ProblemRecord& problem);
   std::int64_t intern_family(const FamilyRecord& family);
 
+  /// Replaces the further facts of a device, a JSON object, for example after measuring its ceilings.
+  void update_device_extra(std::int64_t device, const std::string& extra);
+
   /// The same search without adding. The device is found by identity, see DeviceRecord.
   std::optional<std::int64_t> find_device(const DeviceRecord& device) const;
   std::optional<std::int64_t> find_environment(const EnvironmentRecord& environment) const;

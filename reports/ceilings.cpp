@@ -51,6 +51,23 @@ double rated(const DeviceRecord& device, const json& extra, std::string_view res
   return 0;
 }
 
+// What a precision mode computes with, and how many products a multiplication takes.
+struct Arithmetic {
+  std::string_view resource;
+  int products = 1;
+};
+
+Arithmetic arithmetic_of(std::string_view precision, std::string_view dtype) {
+  for (const std::string_view resource : {"fp32", "tf32", "fp16", "bf16"}) {
+    if (!precision.starts_with(resource)) continue;
+    const std::string_view rest = precision.substr(resource.size());
+    if (rest.empty()) return {resource};
+    if (rest.size() == 2 && rest[0] == 'x' && rest[1] >= '1' && rest[1] <= '9')
+      return {resource, rest[1] - '0'};
+  }
+  return {dtype == "f16" ? "fp16" : dtype == "bf16" ? "bf16" : "fp32"};
+}
+
 }  // namespace
 
 std::vector<Ceiling> device_ceilings(const DeviceRecord& device) {
@@ -64,6 +81,33 @@ std::vector<Ceiling> device_ceilings(const DeviceRecord& device) {
     if (per_second > 0) ceilings.push_back({resource, per_second, value > 0});
   }
   return ceilings;
+}
+
+std::string with_ceilings(const std::string& extra, const std::map<std::string, double>& measured,
+                          const std::string& moment) {
+  json facts = json::parse(extra, nullptr, false);
+  if (!facts.is_object()) facts = json::object();
+  facts["ceilings"] = measured;
+  facts["ceilings_measured"] = moment;
+  return facts.dump();
+}
+
+std::optional<FloorTime> floor_time(const DeviceRecord& device, const ProblemRecord& problem,
+                                    std::string_view precision) {
+  const Arithmetic arithmetic = arithmetic_of(precision, problem.dtype);
+  std::optional<FloorTime> floor;
+  for (const Ceiling& ceiling : device_ceilings(device)) {
+    double work = 0;
+    if (ceiling.resource == "memory") {
+      work = static_cast<double>(problem.compulsory_bytes);
+    } else if (ceiling.resource == arithmetic.resource) {
+      work = static_cast<double>(problem.flops) * arithmetic.products;
+    }
+    const double time_us = 1e6 * work / ceiling.per_second;
+    if (work > 0 && (!floor || time_us > floor->time_us))
+      floor = FloorTime{time_us, ceiling.resource, ceiling.measured};
+  }
+  return floor;
 }
 
 }  // namespace knobwise

@@ -1,7 +1,10 @@
 // The physical limits of a device, for the roofline.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "db/records.h"
@@ -24,5 +27,23 @@ struct Ceiling {
 /// architectures, dense operands, fp32 accumulation. Processors: two fused multiply-adds a cycle and thread
 /// over the width of the vector registers.
 std::vector<Ceiling> device_ceilings(const DeviceRecord& device);
+
+/// DeviceRecord::extra with the ceilings measured at `moment` (see db/identifiers.h) in place of earlier
+/// ones.
+std::string with_ceilings(const std::string& extra, const std::map<std::string, double>& measured,
+                          const std::string& moment);
+
+/// The least time that the ceilings allow.
+struct FloorTime {
+  double time_us = 0;
+  std::string resource;   ///< That of the ceiling which decides.
+  bool measured = false;  ///< Whether that ceiling is.
+};
+
+/// The floor of a problem in a precision mode ("fp32", "tf32", "bf16x3"; any other word computes in the
+/// problem's type): its compulsory bytes at the memory's ceiling, its operations at the arithmetic's,
+/// whichever takes longer. Nothing where neither ceiling is known. The report's page computes the same.
+std::optional<FloorTime> floor_time(const DeviceRecord& device, const ProblemRecord& problem,
+                                    std::string_view precision);
 
 }  // namespace knobwise

@@ -1,6 +1,7 @@
 #include "tuner/session.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,23 +50,36 @@ struct FamilySearch {
   std::map<std::string, TrialRecord> finished{};  // by configuration, from earlier sessions
 };
 
+// One problem on one kind of device.
 class Session {
  public:
-  Session(Store& store, const Problem& problem, const SessionOptions& options, SessionListener& listener)
-      : store_(store), problem_(problem), options_(options), listener_(listener), start_(Clock::now()) {}
+  /// Throws UserError when no family can be searched.
+  Session(Store& store, const Problem& problem, const SessionOptions& options, SessionListener& listener,
+          const DeviceGroup& devices, std::size_t group, Clock::time_point start);
 
-  SessionResult run();
+  /// Registers the session in the database.
+  void begin();
+  /// Submits as much as keeps the evaluator busy; drops what waits when the budget is spent.
+  void pump(Evaluator& evaluator);
+  /// Stores a result of this session.
+  void take(Evaluator& evaluator, EvaluationResult finished);
+  /// When the search must end by the clock; some of the time is kept for the finalists.
+  Clock::time_point deadline() const;
+  /// After the search: times the finalists again and sums up.
+  void finish(Evaluator& evaluator);
+  /// Marks an unfinished session as failed.
+  void fail();
+  SessionResult& result() { return result_; }
 
  private:
   void choose_families();
   void add_family(const KernelFamily& family);
-  void register_session();
-  EvaluatorOptions evaluator_options() const;
   std::int64_t planned_trials() const;
-  bool out_of_budget() const;
-  void search(Evaluator& evaluator);
+  bool out_of_budget() const { return Clock::now() >= deadline(); }
+  double retiming_seconds() const;
   void store(EvaluationResult& finished, const FamilySearch& search);
-  void pump(Evaluator& evaluator);
+  void submit_more(Evaluator& evaluator);
+  void note(const std::string& line);
   std::optional<std::uint64_t> propose(FamilySearch& search);
   FamilySearch* next_search();
   void handle(Evaluator& evaluator, FamilySearch& search, std::uint64_t index, TrialRecord trial,
@@ -80,7 +94,10 @@ class Session {
   const Problem& problem_;
   const SessionOptions& options_;
   SessionListener& listener_;
+  const DeviceGroup& devices_;
+  std::size_t group_;
   Clock::time_point start_;
+  std::string label_;  // of the devices, where there are several kinds
   AccuracyLimits limits_;
   std::vector<FamilySearch> searches_;
   std::size_t turn_ = 0;
@@ -90,19 +107,42 @@ class Session {
   std::int64_t proposed_ = 0, done_ = 0, order_ = 0;
   std::vector<std::pair<FamilySearch*, TrialRecord>> accepted_;
   double best_us_ = 0;
+  double best_measuring_seconds_ = 0;  // how long timing the best took
   bool measured_new_ = false;
+  bool running_ = false;
   SessionResult result_;
 };
 
+Session::Session(Store& store, const Problem& problem, const SessionOptions& options,
+                 SessionListener& listener, const DeviceGroup& devices, std::size_t group,
+                 Clock::time_point start)
+    : store_(store),
+      problem_(problem),
+      options_(options),
+      listener_(listener),
+      devices_(devices),
+      group_(group),
+      start_(start),
+      limits_(accuracy_limits(options.accuracy)) {
+  result_.device = fmt::format("{}", fmt::join(devices.names, ","));
+  result_.info = devices.info;
+  if (devices.names.size() < options.devices.size()) label_ = result_.device;
+  choose_families();
+}
+
+void Session::note(const std::string& line) {
+  listener_.note(label_.empty() ? line : fmt::format("{}: {}", label_, line));
+}
+
 void Session::add_family(const KernelFamily& family) {
-  if (const auto reason = family.unsupported_reason(problem_, options_.info)) {
-    listener_.note(fmt::format("{} is left out: {}", family.name(), *reason));
+  if (const auto reason = family.unsupported_reason(problem_, devices_.info)) {
+    note(fmt::format("{} is left out: {}", family.name(), *reason));
     return;
   }
-  BoundSpace space = bind_space(family, problem_, options_.info);
+  BoundSpace space = bind_space(family, problem_, devices_.info);
   if (space.empty()) {
-    listener_.note(fmt::format("{} is left out: its constraints leave no configuration for this problem",
-                               family.name()));
+    note(fmt::format("{} is left out: its constraints leave no configuration for this problem",
+                     family.name()));
     return;
   }
   // A library's few algorithms are tried whole: they are the baseline.
@@ -113,7 +153,7 @@ void Session::add_family(const KernelFamily& family) {
 }
 
 void Session::choose_families() {
-  const Backend backend = options_.info.backend;
+  const Backend backend = devices_.info.backend;
   if (!options_.families.empty()) {
     for (const std::string& name : options_.families) {
       const KernelFamily* family = find_family(backend, name);
@@ -138,9 +178,9 @@ void Session::choose_families() {
     throw UserError(fmt::format("no kernel family can run '{}' on this device", problem_.to_string()));
 }
 
-void Session::register_session() {
-  device_ = store_.intern_device(device_record(options_.info));
-  environment_ = store_.intern_environment(environment_record(options_.info));
+void Session::begin() {
+  device_ = store_.intern_device(device_record(devices_.info));
+  environment_ = store_.intern_environment(environment_record(devices_.info));
   problem_id_ = store_.intern_problem(problem_record(problem_));
   for (FamilySearch& search : searches_) {
     search.id = store_.intern_family(family_record(*search.family));
@@ -157,21 +197,7 @@ void Session::register_session() {
   record.command_line = options_.command_line;
   record.host = host_name();
   result_.id = store_.begin_session(record);
-}
-
-EvaluatorOptions Session::evaluator_options() const {
-  EvaluatorOptions evaluator;
-  evaluator.executable = options_.executable;
-  evaluator.device = options_.device;
-  evaluator.info = options_.info;
-  evaluator.problem = problem_;
-  evaluator.seed = options_.seed;
-  evaluator.jobs = options_.jobs;
-  evaluator.compile_limit_seconds = options_.compile_limit_seconds;
-  evaluator.run_limit_seconds = options_.run_limit_seconds;
-  evaluator.exclusive_measuring = options_.info.backend == Backend::cpu;
-  evaluator.interrupted = options_.interrupted;
-  return evaluator;
+  running_ = true;
 }
 
 // Built-in families come besides the budget; 0 when only time ends the session.
@@ -186,8 +212,20 @@ std::int64_t Session::planned_trials() const {
   return options_.max_seconds ? 0 : besides + searchable;
 }
 
-bool Session::out_of_budget() const {
-  return options_.max_seconds && seconds_since(start_) >= *options_.max_seconds;
+Clock::time_point after(Clock::time_point start, double seconds) {
+  return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+// What timing the finalists again will take, as far as the trials tell; a quarter of the time at most.
+double Session::retiming_seconds() const {
+  const double each = best_measuring_seconds_ * kFinalRounds;
+  const double finalists = static_cast<double>(std::min(accepted_.size(), kFinalists));
+  return std::min(each * finalists, *options_.max_seconds / 4);
+}
+
+Clock::time_point Session::deadline() const {
+  if (!options_.max_seconds) return Clock::time_point::max();
+  return after(start_, *options_.max_seconds - retiming_seconds());
 }
 
 std::optional<std::uint64_t> Session::propose(FamilySearch& search) {
@@ -218,7 +256,12 @@ FamilySearch* Session::next_search() {
 }
 
 void Session::pump(Evaluator& evaluator) {
-  while (evaluator.pending() < evaluator.depth() && !out_of_budget() && !interrupted()) {
+  if (!out_of_budget() && !interrupted()) submit_more(evaluator);
+  if (out_of_budget() || interrupted()) evaluator.cancel_queued(group_);
+}
+
+void Session::submit_more(Evaluator& evaluator) {
+  while (evaluator.pending(group_) < evaluator.depth(group_) && !out_of_budget()) {
     FamilySearch* search = next_search();
     if (!search) return;
     const std::optional<std::uint64_t> index = propose(*search);
@@ -230,13 +273,14 @@ void Session::pump(Evaluator& evaluator) {
       continue;
     }
     in_flight_[next_id_] = {search, *index};
-    evaluator.submit({next_id_++, search->family, std::move(configuration)});
+    evaluator.submit({next_id_++, group_, search->family, std::move(configuration)});
   }
 }
 
 void Session::handle(Evaluator& evaluator, FamilySearch& search, std::uint64_t index, TrialRecord trial,
                      bool reused) {
   TrialEvent event;
+  event.device = label_;
   event.family = search.family->name();
   event.accepted = accepts(trial);
   event.reused = reused;
@@ -244,7 +288,8 @@ void Session::handle(Evaluator& evaluator, FamilySearch& search, std::uint64_t i
   event.improved = event.accepted && (best_us_ == 0 || time < best_us_);
   if (event.improved) {
     best_us_ = time;
-    evaluator.set_best(time);
+    evaluator.set_best(group_, time);
+    best_measuring_seconds_ = trial.measure_seconds.value_or(0);
   }
   Observation observation{index};
   if (event.accepted) {
@@ -270,15 +315,26 @@ void Session::retime_finalists(Evaluator& evaluator) {
   std::vector<EvaluationRequest> finalists;
   for (const auto& [search, trial] : accepted_) {
     if (finalists.size() == kFinalists || trial.timing->time_us > kFinalistMargin * best_us_) break;
-    finalists.push_back({finalists.size(), search->family, Configuration::from_json(trial.configuration)});
+    finalists.push_back(
+        {finalists.size(), group_, search->family, Configuration::from_json(trial.configuration)});
   }
   if (finalists.size() < 2) return;
-  listener_.note(fmt::format("timing the {} fastest again, in turn", finalists.size()));
-  const auto timings = evaluator.retime(finalists, kFinalRounds);
-  for (std::size_t i = 0; i < finalists.size(); ++i) {
-    if (timings[i])
-      store_.update_timing(accepted_[i].second.id, timing_record(*timings[i], options_.info.backend));
+  note(fmt::format("timing the {} fastest again, in turn", finalists.size()));
+  const auto limit = options_.max_seconds ? after(start_, *options_.max_seconds) : Clock::time_point::max();
+  const std::vector<Retiming> again = evaluator.retime(finalists, kFinalRounds, limit);
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    TrialRecord& trial = accepted_[i].second;
+    if (again[i].timing) {
+      trial.timing = timing_record(*again[i].timing, devices_.info.backend);
+      store_.update_timing(trial.id, *trial.timing);
+    } else if (again[i].status != TrialStatus::ok) {
+      note(fmt::format("{} failed when timed again: {}", trial.configuration, again[i].reason));
+      store_.mark_failed(trial.id, again[i].status, "when timed again: " + again[i].reason);
+      trial.timing.reset();
+      ++result_.failed;
+    }
   }
+  std::erase_if(accepted_, [](const auto& entry) { return !entry.second.timing; });
 }
 
 void Session::record_baselines() {
@@ -309,7 +365,7 @@ void Session::record_baselines() {
 }
 
 void Session::find_best() {
-  const CurrentVersions current(current_families(options_.info.backend), environment_record(options_.info));
+  const CurrentVersions current(current_families(devices_.info.backend), environment_record(devices_.info));
   result_.best = store_.best(problem_id_, device_, limits_, current).trial;
   if (result_.best) result_.best_family = store_.family(result_.best->family).name;
 }
@@ -332,51 +388,105 @@ void Session::store(EvaluationResult& finished, const FamilySearch& search) {
   measured_new_ = true;
 }
 
-// Until the budget, the spaces or the user end it.
-void Session::search(Evaluator& evaluator) {
-  const Clock::time_point deadline = options_.max_seconds
-                                         ? start_ + std::chrono::duration_cast<Clock::duration>(
-                                                        std::chrono::duration<double>(*options_.max_seconds))
-                                         : Clock::time_point::max();
-  while (true) {
-    pump(evaluator);
-    if (out_of_budget() || interrupted()) evaluator.cancel_queued();
-    if (evaluator.pending() == 0 || interrupted()) return;
-    auto finished = evaluator.wait(out_of_budget() ? Clock::time_point::max() : deadline);
-    if (!finished) continue;
-    const auto [family, index] = in_flight_.at(finished->request.id);
-    in_flight_.erase(finished->request.id);
-    store(*finished, *family);
-    handle(evaluator, *family, index, finished->trial, false);
-  }
+void Session::take(Evaluator& evaluator, EvaluationResult finished) {
+  const auto [family, index] = in_flight_.at(finished.request.id);
+  in_flight_.erase(finished.request.id);
+  store(finished, *family);
+  handle(evaluator, *family, index, finished.trial, false);
+  result_.search_seconds = seconds_since(start_);
+  result_.busy_share = evaluator.busy_share(group_);
 }
 
-SessionResult Session::run() {
-  limits_ = accuracy_limits(options_.accuracy);
-  choose_families();
-  Evaluator evaluator(evaluator_options());
-  register_session();
-  try {
-    search(evaluator);
-    retime_finalists(evaluator);
-    record_baselines();
-    find_best();
-  } catch (...) {
-    store_.finish_session(result_.id, SessionState::failed);
-    throw;
-  }
+void Session::finish(Evaluator& evaluator) {
+  retime_finalists(evaluator);
+  record_baselines();
+  find_best();
   result_.state = interrupted() ? SessionState::interrupted : SessionState::finished;
   store_.finish_session(result_.id, result_.state);
+  running_ = false;
   result_.seconds = seconds_since(start_);
-  result_.busy_share = evaluator.device_busy_seconds() / result_.seconds;
-  return result_;
+}
+
+void Session::fail() {
+  if (running_) store_.finish_session(result_.id, SessionState::failed);
+}
+
+// Devices of one kind together, in order of the first of each.
+std::vector<DeviceGroup> group_devices(const std::vector<SessionDevice>& devices) {
+  std::vector<DeviceGroup> groups;
+  for (const SessionDevice& device : devices) {
+    const DeviceRecord record = device_record(device.info);
+    const auto twin = std::find_if(groups.begin(), groups.end(), [&](const DeviceGroup& group) {
+      return same_device(device_record(group.info), record);
+    });
+    if (twin == groups.end()) {
+      groups.push_back({device.info, {device.name}});
+    } else {
+      twin->names.push_back(device.name);
+    }
+  }
+  return groups;
+}
+
+EvaluatorOptions evaluator_options(const Problem& problem, const SessionOptions& options,
+                                   const std::vector<DeviceGroup>& groups) {
+  EvaluatorOptions evaluator;
+  evaluator.executable = options.executable;
+  evaluator.groups = groups;
+  evaluator.problem = problem;
+  evaluator.seed = options.seed;
+  evaluator.jobs = options.jobs;
+  evaluator.overlap = options.overlap;
+  evaluator.compile_limit_seconds = options.compile_limit_seconds;
+  evaluator.run_limit_seconds = options.run_limit_seconds;
+  evaluator.interrupted = options.interrupted;
+  return evaluator;
+}
+
+// Until the budget, the spaces or the user end every session.
+void search(std::vector<Session>& sessions, Evaluator& evaluator,
+            const volatile std::sig_atomic_t* interrupted) {
+  while (true) {
+    Clock::time_point next = Clock::time_point::max();
+    bool pending = false;
+    for (std::size_t group = 0; group < sessions.size(); ++group) {
+      sessions[group].pump(evaluator);
+      if (evaluator.pending(group) == 0) continue;
+      pending = true;
+      // What is being measured when the time is over is waited for.
+      if (const auto deadline = sessions[group].deadline(); deadline > Clock::now())
+        next = std::min(next, deadline);
+    }
+    if (!pending || (interrupted && *interrupted)) return;
+    if (auto finished = evaluator.wait(next)) {
+      const std::size_t group = finished->request.group;
+      sessions[group].take(evaluator, std::move(*finished));
+    }
+  }
 }
 
 }  // namespace
 
-SessionResult tune(Store& store, const Problem& problem, const SessionOptions& options,
-                   SessionListener& listener) {
-  return Session(store, problem, options, listener).run();
+std::vector<SessionResult> tune(Store& store, const Problem& problem, const SessionOptions& options,
+                                SessionListener& listener) {
+  const Clock::time_point start = Clock::now();
+  const std::vector<DeviceGroup> groups = group_devices(options.devices);
+  std::vector<Session> sessions;
+  sessions.reserve(groups.size());
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    sessions.emplace_back(store, problem, options, listener, groups[i], i, start);
+  Evaluator evaluator(evaluator_options(problem, options, groups));
+  try {
+    for (Session& session : sessions) session.begin();
+    search(sessions, evaluator, options.interrupted);
+    for (Session& session : sessions) session.finish(evaluator);
+  } catch (...) {
+    for (Session& session : sessions) session.fail();
+    throw;
+  }
+  std::vector<SessionResult> results;
+  for (Session& session : sessions) results.push_back(std::move(session.result()));
+  return results;
 }
 
 }  // namespace knobwise

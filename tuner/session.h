@@ -1,4 +1,5 @@
-// One tuning run: a problem on a device, searched within a budget, every trial committed as it finishes.
+// One tuning run: a problem on one or more devices, searched within a budget, every trial committed as it
+// finishes.
 #pragma once
 
 #include <csignal>
@@ -14,10 +15,15 @@
 
 namespace knobwise {
 
+/// A device to tune on.
+struct SessionDevice {
+  std::string name = "cpu";  ///< As open_device() takes it.
+  DeviceInfo info;
+};
+
 struct SessionOptions {
   std::string executable;  ///< What worker processes run: the knobwise executable.
-  std::string device = "cpu";
-  DeviceInfo info;  ///< Of that device.
+  std::vector<SessionDevice> devices;
   std::string strategy = "auto";
   std::uint64_t seed = 0;
   /// Configurations of the searched families to try, those on record from earlier sessions included. Built-in
@@ -26,8 +32,9 @@ struct SessionOptions {
   std::optional<double> max_seconds;
   AccuracyRequirement accuracy;
   std::vector<std::string>
-      families;  ///< Only these; empty: all but the reference, which serves if nothing else does.
-  int jobs = 1;
+      families;         ///< Only these; empty: all but the reference, which serves if nothing else does.
+  int jobs = 1;         ///< Compile workers, for all devices together.
+  bool overlap = true;  ///< False: one configuration after the other is compiled, then measured.
   double compile_limit_seconds = 120;  ///< A compilation is stopped after this.
   double run_limit_seconds = 30;       ///< A trial is stopped when it exceeds its expected runs by this.
   std::string command_line;
@@ -36,6 +43,7 @@ struct SessionOptions {
 
 /// A trial as the listener sees it.
 struct TrialEvent {
+  std::string device;  ///< As in SessionResult, but empty where there is only one.
   std::string family;
   const TrialRecord* trial = nullptr;
   bool accepted = false;  ///< Succeeded and accurate enough.
@@ -55,19 +63,25 @@ class SessionListener {
 };
 
 struct SessionResult {
+  std::string device;  ///< "cuda:0", or several of one kind: "cuda:0,cuda:1".
+  DeviceInfo info;     ///< Of the first.
   SessionState state = SessionState::finished;
   std::int64_t id = 0;
   std::optional<TrialRecord> best;  ///< Fastest accepted trial of this problem, device and build.
   std::string best_family;
   std::int64_t evaluated = 0, reused = 0, failed = 0;
   double seconds = 0;
-  double busy_share = 0;  ///< Of the session's time, how much the device was verifying or timing.
+  double search_seconds = 0;  ///< Of these, until the last trial: without timing the finalists again.
+  double busy_share = 0;      ///< Of the devices' time in the search, how much they were verifying or timing.
   std::vector<BaselineRecord> baselines;
 };
 
-/// Runs a session. Throws UserError when the request cannot be carried out (no family, an unknown strategy, a
-/// space that the constraints empty, not enough memory); whatever a configuration does wrong is a trial.
-SessionResult tune(Store& store, const Problem& problem, const SessionOptions& options,
-                   SessionListener& listener);
+/// Runs a session for each kind of device among options.devices, side by side. Devices of one kind share a
+/// session: what one measures holds for all, so they divide the work. One result for each session, in order
+/// of the devices. Throws UserError, before anything is measured, when the request cannot be carried out (no
+/// family, an unknown strategy, a space that the constraints empty, not enough memory); whatever a
+/// configuration does wrong is a trial.
+std::vector<SessionResult> tune(Store& store, const Problem& problem, const SessionOptions& options,
+                                SessionListener& listener);
 
 }  // namespace knobwise

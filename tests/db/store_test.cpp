@@ -297,6 +297,19 @@ TEST_F(StoreTest, OnlyOkTrialsAreRetimedOrTakenBack) {
   EXPECT_EQ(store_.best(ids_.problem, ids_.device, {}).trial, std::nullopt);
 }
 
+TEST_F(StoreTest, FurtherFactsOfADeviceAreReplacedAndItsIdentityStays) {
+  const DeviceRecord before = store_.device(ids_.device);
+  store_.update_device_extra(ids_.device, R"({"ceilings":{"memory":1e12}})");
+  DeviceRecord after = store_.device(ids_.device);
+  EXPECT_EQ(after.extra, R"({"ceilings":{"memory":1e12}})");
+  EXPECT_EQ(store_.intern_device(before), ids_.device) << "the same device, not another";
+  EXPECT_EQ(store_.device(ids_.device).extra, after.extra) << "seen again, it keeps them";
+  after.extra = before.extra;
+  EXPECT_EQ(after, before);
+  EXPECT_THROW(store_.update_device_extra(ids_.device, "fast"), std::invalid_argument);
+  EXPECT_THROW(store_.update_device_extra(999, "{}"), std::invalid_argument);
+}
+
 TEST_F(StoreTest, SessionsEndAndResume) {
   store_.finish_session(ids_.session, SessionState::interrupted);
   EXPECT_EQ(store_.session(ids_.session).state, SessionState::interrupted);

@@ -138,6 +138,31 @@ TEST(Ceilings, UnknownStaysUnknown) {
   }
 }
 
+TEST(Ceilings, MeasuringAgainReplacesThemAndKeepsTheOtherFacts) {
+  const std::string once = with_ceilings(R"({"ecc":true})", {{"memory", 1e12}, {"fp32", 2e13}}, "2026-01-01");
+  const std::string again = with_ceilings(once, {{"memory", 3e12}}, "2026-01-02");
+  EXPECT_EQ(again, R"({"ceilings":{"memory":3000000000000.0},"ceilings_measured":"2026-01-02","ecc":true})");
+  EXPECT_EQ(find(device_ceilings(device(again)), "memory")->per_second, 3e12);
+  EXPECT_FALSE(find(device_ceilings(device(again)), "fp32")->measured) << "measured then, not now";
+}
+
+TEST(Ceilings, TheFloorIsTheResourceThatTakesLonger) {
+  const DeviceRecord record = device(R"({"ceilings": {"memory": 1e12, "fp32": 1e13, "tf32": 1e14}})");
+  ProblemRecord problem;
+  problem.dtype = "f32";
+  problem.compulsory_bytes = 1'000'000'000;  // 1 ms
+  problem.flops = 5'000'000'000;             // 0.5 ms in fp32
+  EXPECT_DOUBLE_EQ(floor_time(record, problem, "fp32")->time_us, 1000);
+  EXPECT_EQ(floor_time(record, problem, "fp32")->resource, "memory");
+  problem.flops *= 100;
+  EXPECT_DOUBLE_EQ(floor_time(record, problem, "fp32")->time_us, 50'000);
+  EXPECT_DOUBLE_EQ(floor_time(record, problem, "tf32")->time_us, 5'000);
+  EXPECT_DOUBLE_EQ(floor_time(record, problem, "tf32x3")->time_us, 15'000);
+  EXPECT_DOUBLE_EQ(floor_time(record, problem, "")->time_us, 50'000) << "the problem's type";
+  EXPECT_TRUE(floor_time(record, problem, "tf32")->measured);
+  EXPECT_FALSE(floor_time(DeviceRecord{}, problem, "fp32"));
+}
+
 TEST(Ceilings, AProcessorsPeakFollowsItsVectors) {
   DeviceRecord processor;
   processor.backend = "cpu", processor.architecture = "x86-64-v3", processor.multiprocessors = 4;

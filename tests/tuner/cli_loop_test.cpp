@@ -76,6 +76,50 @@ TEST_F(Loop, AFinishedSessionRunAgainMeasuresNothing) {
   EXPECT_EQ(again.at("best"), first.at("best"));
 }
 
+// A compiler that notes every compilation in a file before it does it.
+class CountingCompiler {
+ public:
+  explicit CountingCompiler(const TemporaryFolder& folder) : log_(folder / "compilations") {
+    const std::filesystem::path script = folder / "cxx";
+    std::ofstream(script) << "#!/bin/sh\ncase \"$*\" in *kernel.cpp*) echo x >> '" << log_.string()
+                          << "';; esac\nexec c++ \"$@\"\n";
+    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+    setenv("KNOBWISE_CXX", script.c_str(), 1);
+  }
+  ~CountingCompiler() { unsetenv("KNOBWISE_CXX"); }
+  std::size_t compilations() const { return read_file(log_).size() / 2; }
+
+ private:
+  std::filesystem::path log_;
+};
+
+TEST_F(Loop, AFreshDatabaseCompilesNothingAgainUntilTheCacheIsCleared) {
+  setenv("KNOBWISE_CACHE", (folder_ / "cache").c_str(), 1);
+  const CountingCompiler compiler(folder_);
+  const auto sweep = [&](const std::string& database) {
+    const CommandResult result =
+        knobwise({"tune", kProblem, "--device", "cpu", "--family", "direct_conv", "--strategy", "random",
+                  "--max-trials", "3", "--db", folder_ / database},
+                 folder_);
+    EXPECT_EQ(result.status, 0) << result.err;
+  };
+  const auto cached = [&] {
+    const CommandResult result = knobwise({"cache", "info", "--json"}, folder_);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json::parse(result.out).at("files").get<int>();
+  };
+  sweep("first.db");
+  EXPECT_EQ(compiler.compilations(), 3u);
+  EXPECT_EQ(cached(), 3);
+  sweep("second.db");
+  EXPECT_EQ(compiler.compilations(), 3u) << "everything was in the cache";
+  EXPECT_THAT(knobwise({"cache", "clear"}, folder_).out, HasSubstr("removed 3 files"));
+  EXPECT_EQ(cached(), 0);
+  sweep("third.db");
+  EXPECT_EQ(compiler.compilations(), 6u);
+  unsetenv("KNOBWISE_CACHE");
+}
+
 TEST_F(Loop, ABudgetOfOneTriesTheDefault) {
   const json tuned = tune({"--max-trials", "1", "--family", "direct_conv"});
   EXPECT_EQ(tuned.at("evaluated"), 1);

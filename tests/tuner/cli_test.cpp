@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "db/store.h"
 #include "tests/tuner/command.h"
 
 namespace knobwise::test {
@@ -26,7 +27,7 @@ std::size_t longest_line(const std::string& text) {
 }
 
 TEST_F(Cli, HelpOfEveryCommandHasAnExampleAndFitsATerminal) {
-  for (const std::string command : {"devices", "tune", "sweep", "best", "run", "report", "db"}) {
+  for (const std::string command : {"devices", "tune", "sweep", "best", "run", "report", "cache", "db"}) {
     const CommandResult result = run({command, "--help"});
     EXPECT_EQ(result.status, 0) << command;
     EXPECT_THAT(result.out, HasSubstr("Examples:\n  knobwise " + command));
@@ -117,6 +118,41 @@ TEST_F(Cli, DevicesListsTheProcessor) {
   const auto document = nlohmann::json::parse(result.out);
   EXPECT_EQ(document.at("devices").at(0).at("backend"), "cpu");
   EXPECT_GT(document.at("devices").at(0).at("multiprocessors"), 0);
+}
+
+TEST_F(Cli, CalibrationIsMeasuredStoredAndFoundAgain) {
+  const std::string database = folder_ / "c.db";
+  const CommandResult measured =
+      run({"devices", "--calibrate", "--device", "cpu", "--db", database, "--json"});
+  ASSERT_EQ(measured.status, 0) << measured.err;
+  const auto ceilings = nlohmann::json::parse(measured.out).at("devices").at(0).at("ceilings");
+  // Any processor of this century copies at 0.5 GB/s and computes at 1 GFLOP/s, and none at 10,000 times
+  // that.
+  for (const auto& [resource, low] : {std::pair("memory", 0.5e9), std::pair("fp32", 1e9)}) {
+    EXPECT_TRUE(ceilings.at(resource).at("measured")) << resource;
+    EXPECT_GT(ceilings.at(resource).at("per_second"), low) << resource;
+    EXPECT_LT(ceilings.at(resource).at("per_second"), 1e4 * low) << resource;
+  }
+  const CommandResult again = run({"devices", "--device", "cpu", "--db", database, "--json"});
+  EXPECT_EQ(nlohmann::json::parse(again.out).at("devices").at(0).at("ceilings"), ceilings);
+  const Store store = Store::open(database, Store::Mode::read_only);
+  ASSERT_EQ(store.devices().size(), 1u);
+  const auto extra = nlohmann::json::parse(store.devices().front().record.extra);
+  EXPECT_EQ(extra.at("ceilings").at("fp32"), ceilings.at("fp32").at("per_second"));
+  EXPECT_TRUE(extra.contains("vector_bytes")) << "the other facts stay";
+}
+
+TEST_F(Cli, AnUnknownDeviceOfAListIsNamed) {
+  const CommandResult result =
+      run({"tune", "conv1d n=1 c=1 w=8 k=1 s=3", "--device", "cpu,moon", "--db", folder_ / "t.db"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("'moon'"));
+}
+
+TEST_F(Cli, AnUnknownActionOfTheCacheNamesTheKnownOnes) {
+  const CommandResult result = run({"cache", "burn"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("info|clear"));
 }
 
 TEST_F(Cli, ABadLineOfASweepIsReportedWithItsNumber) {

@@ -73,11 +73,52 @@ KernelInstance FaultFamily::instantiate(const Problem& problem, const Configurat
   return instance;
 }
 
-const FaultFamily& fault_family() {
-  static const FaultFamily family;
-  static const bool registered = (register_family(family), true);
+std::optional<std::string> SpinFamily::unsupported_reason(const Problem& problem,
+                                                          const DeviceInfo& device) const {
+  return FaultFamily().unsupported_reason(problem, device);
+}
+
+std::string_view SpinFamily::space_json() const {
+  static std::string json;
+  const char* kinds = std::getenv("KNOBWISE_TEST_KINDS");
+  json = fmt::format(
+      R"({{"General": {{"BenchmarkName": "spinning"}}, "ConfigurationSpace": {{"TuningParameters": [
+      {{"Name": "kind", "Type": "string", "Values": {}}},
+      {{"Name": "variant", "Type": "int", "Values": [0, 1, 2, 3]}},
+      {{"Name": "precision", "Type": "string", "Values": ["fp32"]}}]}}}})",
+      kinds ? kinds : R"(["spins"])");
+  return json;
+}
+
+KernelInstance SpinFamily::instantiate(const Problem& problem, const Configuration& configuration,
+                                       const DeviceInfo&) const {
+  const std::string kind = configuration.text("kind");
+  const char* marker = std::getenv("KNOBWISE_TEST_MARKER");
+  KernelInstance instance;
+  instance.source = fmt::format(
+      "#include <stdlib.h>\n#include <time.h>\n#include <unistd.h>\n"
+      "static double now() {{ timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * "
+      "t.tv_nsec; }}\n"
+      "extern \"C\" void spin(void* const* arguments, long long) {{\n"
+      "  const double end = now() + {};\n"
+      "  if ({} && access(\"{}\", F_OK) == 0) exit(3);\n"
+      "  while ({} || now() < end) {{}}\n"
+      "  for (long long i = 0; i < {}; ++i)\n"
+      "    ((float*)arguments[2])[i] = ((const float*)arguments[0])[i] * ((const "
+      "float*)arguments[1])[0];\n}}\n"
+      "// variant {}\n",
+      kind == "slow" ? 60e-3 : 3e-3, kind == "fails_later", marker ? marker : "", kind == "loops",
+      problem.output_extents().elements(), configuration.integer("variant"));
+  instance.run.push_back(
+      {"spin", {1, 1, 1}, {1, 1, 1}, 0, {{Slot::input, 0}, {Slot::parameter, 0}, {Slot::output, 0}}});
+  return instance;
+}
+
+void register_test_families() {
+  static const FaultFamily faulty;
+  static const SpinFamily spinning;
+  static const bool registered = (register_family(faulty), register_family(spinning), true);
   (void)registered;
-  return family;
 }
 
 }  // namespace knobwise::test

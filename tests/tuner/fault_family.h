@@ -1,4 +1,4 @@
-// A CPU family whose configurations fail in every way that a bad kernel can.
+// CPU families whose configurations fail in every way that a bad kernel can, or take a known time.
 #pragma once
 
 #include <string>
@@ -25,7 +25,23 @@ class FaultFamily : public KernelFamily {
                              const DeviceInfo& device) const override;
 };
 
-/// The one object, registered with the CPU backend by the first call.
-const FaultFamily& fault_family();
+/// Runs that take a known time, as the knob `kind` says: "spins" takes 3 ms, "slow" 60 ms, "loops" does not
+/// end, "fails_later" is as "spins" until the file exists that the environment variable KNOBWISE_TEST_MARKER
+/// names, then it exits. The environment variable KNOBWISE_TEST_KINDS lists those in the space as JSON, the
+/// default first; the knob `variant` makes four of each.
+class SpinFamily : public KernelFamily {
+ public:
+  std::string_view name() const override { return "spinning"; }
+  Backend backend() const override { return Backend::cpu; }
+  std::optional<std::string> unsupported_reason(const Problem& problem,
+                                                const DeviceInfo& device) const override;
+  std::string_view space_json() const override;
+  std::string source_hash() const override { return "test"; }
+  KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
+                             const DeviceInfo& device) const override;
+};
+
+/// Registers one FaultFamily and one SpinFamily with the CPU backend; the first call does.
+void register_test_families();
 
 }  // namespace knobwise::test

@@ -20,8 +20,7 @@
 #include "db/store.h"
 #include "kernels/device.h"
 #include "tests/tuner/fault_family.h"
-#include "tuner/evaluation/worker_process.h"
-#include "tuner/evaluation/workers.h"
+#include "tests/tuner/self_worker.h"
 #include "tuner/session.h"
 
 namespace knobwise::test {
@@ -37,9 +36,13 @@ const Problem& problem() {
 class Silent : public SessionListener {
  public:
   void note(const std::string&) override {}
-  void trial(const TrialEvent&) override { ++trials; }
-  int trials = 0;
+  void trial(const TrialEvent&) override {}
 };
+
+// The kinds of SpinFamily to search, as a JSON array.
+void choose_kinds(const char* kinds) {
+  setenv("KNOBWISE_TEST_KINDS", kinds, 1);
+}
 
 // Children of this process, and theirs.
 std::set<pid_t> descendants(pid_t root) {
@@ -69,7 +72,7 @@ std::set<pid_t> descendants(pid_t root) {
 class Faults : public testing::Test {
  protected:
   void SetUp() override {
-    fault_family();
+    register_test_families();
     std::string pattern = (std::filesystem::temp_directory_path() / "knobwise-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
     ASSERT_EQ(mkfifo((folder_ / "fifo").c_str(), 0600), 0);
@@ -85,7 +88,7 @@ class Faults : public testing::Test {
   SessionOptions options(int jobs = 2) {
     SessionOptions options;
     options.executable = "/proc/self/exe";
-    options.info = list_devices(nullptr).front();
+    options.devices = {{"cpu", list_devices(nullptr).front()}};
     options.strategy = "exhaustive";
     options.families = {"faulty"};
     options.jobs = jobs;
@@ -119,7 +122,7 @@ class Faults : public testing::Test {
 TEST_F(Faults, EveryKindIsRecordedWithItsReasonAndTheOthersAreRight) {
   Store store = Store::open(database(), Store::Mode::read_write);
   Silent listener;
-  const SessionResult result = tune(store, problem(), options(), listener);
+  const SessionResult result = tune(store, problem(), options(), listener).front();
   EXPECT_EQ(result.state, SessionState::finished);
   ASSERT_TRUE(result.best);
   EXPECT_EQ(Configuration::from_json(result.best->configuration).text("fault"), "none");
@@ -164,7 +167,7 @@ TEST_F(Faults, AWorkerKilledFromOutsideCostsOneTrialAtMost) {
   });
   Store store = Store::open(database(), Store::Mode::read_write);
   Silent listener;
-  const SessionResult result = tune(store, problem(), options(), listener);
+  const SessionResult result = tune(store, problem(), options(), listener).front();
   done = true;
   killer.join();
   EXPECT_EQ(result.state, SessionState::finished);
@@ -218,7 +221,7 @@ TEST_F(Faults, ASessionKilledFiftyTimesGoesOnWhereItWas) {
   }
   Store store = Store::open(database(), Store::Mode::read_write);
   Silent listener;
-  const SessionResult result = tune(store, problem(), session, listener);
+  const SessionResult result = tune(store, problem(), session, listener).front();
   EXPECT_EQ(result.state, SessionState::finished);
   EXPECT_EQ(result.reused, static_cast<std::int64_t>(finished.size()));
   EXPECT_EQ(result.evaluated + result.reused, static_cast<std::int64_t>(3 * FaultFamily::faults().size()));
@@ -235,22 +238,170 @@ TEST_F(Faults, AllConfigurationsFailingIsAResultNotACrash) {
   session.accuracy = AccuracyRequirement::parse("max_abs=0");
   session.max_trials = 1;
   const SessionResult result =
-      tune(store, Problem::parse("conv1d n=1 c=1 w=7 k=1 s=1 bias"), session, listener);
+      tune(store, Problem::parse("conv1d n=1 c=1 w=7 k=1 s=1 bias"), session, listener).front();
   EXPECT_EQ(result.state, SessionState::finished);
   EXPECT_FALSE(result.best) << "the family ignores the bias";
+}
+
+TEST_F(Faults, AFinalistThatFailsWhenTimedAgainIsNoLongerABest) {
+  choose_kinds(R"(["spins", "fails_later"])");
+  const std::filesystem::path marker = folder_ / "marker";
+  setenv("KNOBWISE_TEST_MARKER", marker.c_str(), 1);
+  // The session says when the search is over.
+  class Marking : public Silent {
+   public:
+    explicit Marking(std::filesystem::path marker) : marker_(std::move(marker)) {}
+    void note(const std::string& line) override {
+      if (line.find("fastest again") != std::string::npos) std::ofstream(marker_) << "now";
+    }
+
+   private:
+    std::filesystem::path marker_;
+  } listener(marker);
+  SessionOptions session = options();
+  session.families = {"spinning"};
+  Store store = Store::open(database(), Store::Mode::read_write);
+  const SessionResult result = tune(store, problem(), session, listener).front();
+  ASSERT_TRUE(std::filesystem::exists(marker)) << "nothing was timed again";
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(Configuration::from_json(result.best->configuration).text("kind"), "spins");
+  int failed = 0;
+  for (const TrialRecord& trial : store.session_trials(result.id)) {
+    if (trial.status == TrialStatus::ok) continue;
+    ++failed;
+    EXPECT_EQ(Configuration::from_json(trial.configuration).text("kind"), "fails_later");
+    EXPECT_EQ(trial.status, TrialStatus::crashed);
+    EXPECT_THAT(trial.reason, testing::HasSubstr("when timed again"));
+    EXPECT_THAT(trial.reason, testing::HasSubstr("exit status 3"));
+    EXPECT_FALSE(trial.timing);
+  }
+  EXPECT_GE(failed, 1);
+  EXPECT_EQ(result.failed, failed);
+  expect_sound_database();
+}
+
+TEST_F(Faults, WhatIsTenTimesSlowerThanTheBestIsTimedOnce) {
+  choose_kinds(R"(["spins", "slow"])");
+  SessionOptions session = options();
+  session.families = {"spinning"};
+  Store store = Store::open(database(), Store::Mode::read_write);
+  Silent listener;
+  const SessionResult result = tune(store, problem(), session, listener).front();
+  int slow = 0;
+  for (const TrialRecord& trial : store.session_trials(result.id)) {
+    ASSERT_EQ(trial.status, TrialStatus::ok) << trial.reason;
+    const bool is_slow = Configuration::from_json(trial.configuration).text("kind") == "slow";
+    slow += is_slow;
+    if (is_slow) {
+      EXPECT_EQ(trial.timing->samples.size(), 1u);
+    } else {
+      EXPECT_GE(trial.timing->samples.size(), 5u);
+    }
+  }
+  EXPECT_EQ(slow, 4);
+}
+
+TEST_F(Faults, TheLimitOfATrialFollowsThoseThatWentWell) {
+  choose_kinds(R"(["spins", "loops"])");
+  SessionOptions session = options();
+  session.families = {"spinning"};
+  session.run_limit_seconds = 100;
+  session.max_trials = 5;
+  Store store = Store::open(database(), Store::Mode::read_write);
+  Silent listener;
+  const SessionResult result = tune(store, problem(), session, listener).front();
+  double longest = 0;
+  for (const TrialRecord& trial : store.session_trials(result.id))
+    longest = std::max(longest, trial.verify_seconds.value_or(0) + trial.measure_seconds.value_or(0));
+  EXPECT_EQ(result.failed, 1) << "one of the five does not end";
+  EXPECT_LT(result.seconds, 30 + 10 * longest) << "far below the 100 s that it may take at first";
+}
+
+TEST_F(Faults, TheTimeOfASessionIsKeptWithinOneTrial) {
+  choose_kinds(R"(["spins"])");
+  SessionOptions session = options();
+  session.families = {"spinning"};
+  session.max_seconds = 4;
+  Store store = Store::open(database(), Store::Mode::read_write);
+  Silent listener;
+  for (const char* problem : {"conv1d n=1 c=1 w=1000 k=1 s=1", "conv1d n=1 c=1 w=1001 k=1 s=1"}) {
+    const SessionResult result = tune(store, Problem::parse(problem), session, listener).front();
+    double longest = 0;
+    for (const TrialRecord& trial : store.session_trials(result.id))
+      longest = std::max(longest, trial.verify_seconds.value_or(0) + trial.measure_seconds.value_or(0));
+    EXPECT_LT(result.seconds, 4 + longest + 0.25) << "and what ending takes";
+    EXPECT_GT(result.evaluated, 0);
+  }
+}
+
+TEST_F(Faults, WithoutOverlapOneTrialEndsBeforeTheNextIsCompiled) {
+  choose_kinds(R"(["spins"])");
+  SessionOptions session = options(1);
+  session.families = {"spinning"};
+  session.overlap = false;
+  Store store = Store::open(database(), Store::Mode::read_write);
+  Silent listener;
+  const SessionResult result = tune(store, problem(), session, listener).front();
+  const std::vector<TrialRecord> trials = store.session_trials(result.id);
+  ASSERT_EQ(trials.size(), 4u);
+  for (std::size_t i = 1; i < trials.size(); ++i) {
+    const double took = *trials[i].compile_seconds + *trials[i].verify_seconds + *trials[i].measure_seconds;
+    EXPECT_GE(trials[i].wall_seconds - trials[i - 1].wall_seconds, took - 0.002) << i;
+  }
+  EXPECT_GT(result.busy_share, 0);
+  EXPECT_LT(result.busy_share, 1);
+}
+
+TEST_F(Faults, TwoDevicesOfOneKindDivideTheWork) {
+  choose_kinds(R"(["spins"])");
+  SessionOptions session = options();
+  session.families = {"spinning"};
+  session.devices.push_back(session.devices.front());
+  Store store = Store::open(database(), Store::Mode::read_write);
+  Silent listener;
+  const std::vector<SessionResult> results = tune(store, problem(), session, listener);
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].device, "cpu,cpu");
+  EXPECT_EQ(results[0].evaluated, 4);
+  for (const TrialRecord& trial : store.session_trials(results[0].id))
+    EXPECT_EQ(trial.status, TrialStatus::ok) << trial.reason;
+  EXPECT_EQ(store.counts().trials, 4) << "nothing twice";
+  EXPECT_EQ(store.counts().sessions, 1);
+}
+
+TEST_F(Faults, DevicesOfTwoKindsHaveResultsOfTheirOwn) {
+  SessionOptions session = options();
+  session.max_trials = 9;
+  session.devices.push_back(session.devices.front());
+  session.devices.back().info.name = "Another processor";
+  Store store = Store::open(database(), Store::Mode::read_write);
+  Silent listener;
+  const std::vector<SessionResult> results = tune(store, problem(), session, listener);
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(store.counts().devices, 2);
+  std::vector<std::map<std::string, TrialStatus>> outcomes;
+  for (const SessionResult& result : results) {
+    EXPECT_EQ(result.state, SessionState::finished);
+    EXPECT_EQ(result.evaluated, 9);
+    ASSERT_TRUE(result.best);
+    EXPECT_EQ(store.device(result.best->device).name, result.info.name);
+    outcomes.emplace_back();
+    for (const TrialRecord& trial : store.session_trials(result.id)) {
+      EXPECT_EQ(store.device(trial.device).name, result.info.name);
+      outcomes.back().emplace(trial.configuration, trial.status);
+    }
+  }
+  EXPECT_EQ(outcomes[0], outcomes[1]);
+  expect_sound_database();
 }
 
 }  // namespace
 }  // namespace knobwise::test
 
-// The test is its own worker: only so do workers know the faulty family.
 int main(int argc, char** argv) {
-  if (argc == 4 && std::string(argv[1]) == "worker") {
-    knobwise::test::fault_family();
-    knobwise::become_worker(static_cast<pid_t>(std::atol(argv[3])));
-    return std::string(argv[2]) == "compile" ? knobwise::run_compile_worker()
-                                             : knobwise::run_measure_worker();
-  }
+  knobwise::test::register_test_families();
+  int status = 0;
+  if (knobwise::test::served_as_worker(argc, argv, status)) return status;
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -57,7 +57,7 @@ int best(const std::vector<std::string>& arguments) {
   if (!variables) return kSuccess;
   const Problem problem = Problem::parse((*variables)["problem"].as<std::vector<std::string>>().front());
   const AccuracyRequirement requirement = accuracy(*variables);
-  const DeviceInfo device = chosen_device(*variables).second;
+  const DeviceInfo device = chosen_device(*variables).info;
   const auto paths = database_paths(*variables);
   const LayeredStore stores = open_databases(paths);
   const auto answer = stores.best(problem.to_string(), device_record(device), accuracy_limits(requirement),
@@ -76,12 +76,14 @@ int best(const std::vector<std::string>& arguments) {
     return kSuccess;
   }
   const double time = answer->trial.timing->time_us;
+  const auto floor = floor_time(answer->device, problem_record(problem), answer->trial.precision);
   const std::string compiler = answer->environment.toolkit_version + answer->environment.compiler;
   std::cout << problem.to_string() << "\n"
             << fmt::format("  best      {} {}\n", answer->family.name,
                            format_configuration(answer->trial.configuration))
             << fmt::format("  time      {}, {}\n", format_time(time),
                            format_rate(static_cast<double>(problem.flops()), time))
+            << (floor ? fmt::format("  limit     {}\n", format_floor(*floor, time)) : "")
             << fmt::format("  error     {}\n", format_errors(answer->trial.errors))
             << fmt::format("  from      {}: measured {} on {}, {}{}\n", database, answer->trial.started,
                            answer->device.name,

@@ -23,6 +23,24 @@ void print_help(const Help& help, const Options& options) {
   if (!help.examples.empty()) std::cout << "\nExamples:\n" << help.examples;
 }
 
+std::string device_name(const DeviceInfo& device) {
+  return device.backend == Backend::cpu ? "cpu" : fmt::format("cuda:{}", device.ordinal);
+}
+
+// Whether one word of --device means a device; "best" is the first CUDA device if there is one.
+bool names(const std::string& word, const DeviceInfo& device, const std::vector<DeviceInfo>& all) {
+  if (word == "all" || word == device_name(device)) return true;
+  if (word == "best") return &device == &all[all.size() > 1 ? 1 : 0];
+  if (device.backend != Backend::cuda) return false;
+  return word == "cuda:all" || (word == "cuda" && device.ordinal == 0);
+}
+
+[[noreturn]] void refuse_device(const std::string& word, const std::vector<DeviceInfo>& all) {
+  std::string known;
+  for (const DeviceInfo& device : all) known += (known.empty() ? "" : ", ") + device_name(device);
+  throw UserError(fmt::format("--device: there is no device '{}' here; there is: {}", word, known));
+}
+
 }  // namespace
 
 std::optional<Variables> parse(const std::vector<std::string>& arguments, const Help& help, Options options,
@@ -71,6 +89,13 @@ void add_device(Options& options) {
                         "cpu, cuda:N, or best: the first CUDA device if there is one");
 }
 
+void add_devices(Options& options, const char* default_devices) {
+  options.add_options()(
+      "device", po::value<std::string>()->default_value(default_devices)->value_name("NAMES"),
+      "cpu, cuda:N, cuda:all, all, or best (the first CUDA device if there is one); several "
+      "are separated by commas");
+}
+
 void add_accuracy(Options& options) {
   options.add_options()(
       "accuracy", po::value<std::string>()->default_value("allclose")->value_name("WORD"),
@@ -110,23 +135,30 @@ LayeredStore open_databases(const std::vector<std::filesystem::path>& paths) {
   return LayeredStore(std::move(stores));
 }
 
-std::pair<std::string, DeviceInfo> chosen_device(const Variables& variables) {
-  const std::string wanted = variables["device"].as<std::string>();
+ChosenDevice chosen_device(const Variables& variables) {
+  const std::vector<ChosenDevice> chosen = chosen_devices(variables);
+  if (chosen.size() > 1) throw UserError("--device: give one device; only tune and sweep take several");
+  return chosen.front();
+}
+
+std::vector<ChosenDevice> chosen_devices(const Variables& variables) {
   const std::vector<DeviceInfo> all = list_devices(nullptr);
-  const auto name_of = [](const DeviceInfo& device) {
-    return device.backend == Backend::cpu ? std::string("cpu") : fmt::format("cuda:{}", device.ordinal);
-  };
-  if (wanted == "best") {
-    const DeviceInfo& chosen = all.size() > 1 ? all[1] : all[0];
-    return {name_of(chosen), chosen};
+  std::vector<ChosenDevice> chosen;
+  std::stringstream words(variables["device"].as<std::string>());
+  for (std::string word; std::getline(words, word, ',');) {
+    bool known = false;
+    for (const DeviceInfo& device : all) {
+      if (!names(word, device, all)) continue;
+      known = true;
+      const std::string name = device_name(device);
+      const bool twice = std::any_of(chosen.begin(), chosen.end(),
+                                     [&](const ChosenDevice& other) { return other.name == name; });
+      if (!twice) chosen.push_back({name, device});
+    }
+    if (!known) refuse_device(word, all);
   }
-  for (const DeviceInfo& device : all) {
-    if (name_of(device) == wanted || (wanted == "cuda" && device.backend == Backend::cuda))
-      return {name_of(device), device};
-  }
-  std::string known;
-  for (const DeviceInfo& device : all) known += (known.empty() ? "" : ", ") + name_of(device);
-  throw UserError(fmt::format("--device: there is no device '{}' here; there is: {}", wanted, known));
+  if (chosen.empty()) refuse_device("", all);
+  return chosen;
 }
 
 AccuracyRequirement accuracy(const Variables& variables) {
@@ -149,6 +181,15 @@ std::string format_bytes(std::int64_t bytes) {
   const double value = static_cast<double>(bytes);
   if (value < 1e6) return fmt::format("{:.4g} kB", value * 1e-3);
   return value < 1e9 ? fmt::format("{:.4g} MB", value * 1e-6) : fmt::format("{:.4g} GB", value * 1e-9);
+}
+
+std::string format_floor(const FloorTime& floor, double microseconds) {
+  return fmt::format("{:.0f}% of what {} allows ({}, {})", 100 * floor.time_us / microseconds, floor.resource,
+                     format_time(floor.time_us), floor.measured ? "measured" : "rated");
+}
+
+nlohmann::json to_json(const FloorTime& floor) {
+  return {{"time_us", floor.time_us}, {"resource", floor.resource}, {"measured", floor.measured}};
 }
 
 std::string format_configuration(const std::string& json) {

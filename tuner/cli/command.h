@@ -4,6 +4,7 @@
 #include <boost/program_options.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "kernels/accuracy.h"
 #include "kernels/device_info.h"
 #include "kernels/problem.h"
+#include "reports/ceilings.h"
 
 namespace knobwise::cli {
 
@@ -36,6 +38,8 @@ std::optional<Variables> parse(const std::vector<std::string>& arguments, const 
 // Groups of options that several subcommands take.
 void add_database(Options& options);
 void add_device(Options& options);
+/// --device for commands that take several at once.
+void add_devices(Options& options, const char* default_devices);
 void add_accuracy(Options& options);
 void add_json(Options& options);
 
@@ -43,8 +47,15 @@ void add_json(Options& options);
 std::vector<std::filesystem::path> database_paths(const Variables& variables);
 /// Opens existing databases for reading. Throws UserError that says how to make one when a file is missing.
 LayeredStore open_databases(const std::vector<std::filesystem::path>& paths);
-/// "best" resolved: the name that open_device() takes and the description.
-std::pair<std::string, DeviceInfo> chosen_device(const Variables& variables);
+/// A device by the name that open_device() takes ("cpu", "cuda:0"), and its description.
+struct ChosenDevice {
+  std::string name;
+  DeviceInfo info;
+};
+/// The one device that --device names. Throws UserError that lists those there are.
+ChosenDevice chosen_device(const Variables& variables);
+/// Every device that --device names, each once, in order.
+std::vector<ChosenDevice> chosen_devices(const Variables& variables);
 AccuracyRequirement accuracy(const Variables& variables);
 
 // Numbers for people.
@@ -56,6 +67,10 @@ std::string format_configuration(const std::string& json);   ///< tile_w=16 prec
 /// Largest max_abs and rel_fro over the distributions: "max 2.1e-06, rel 3.4e-07".
 std::string format_errors(const std::vector<ErrorRecord>& errors);
 
+/// How close a time comes to its floor: "43% of what fp32 allows (1.2 ms, measured)".
+std::string format_floor(const FloorTime& floor, double microseconds);
+nlohmann::json to_json(const FloorTime& floor);
+
 // The subcommands; each returns an exit status and throws UserError for a wrong request.
 int devices(const std::vector<std::string>& arguments);
 int tune(const std::vector<std::string>& arguments);
@@ -64,6 +79,7 @@ int best(const std::vector<std::string>& arguments);
 int run(const std::vector<std::string>& arguments);
 int report(const std::vector<std::string>& arguments);
 int simulate(const std::vector<std::string>& arguments);
+int cache(const std::vector<std::string>& arguments);
 int db(const std::vector<std::string>& arguments);
 
 }  // namespace knobwise::cli

@@ -30,6 +30,7 @@ constexpr Subcommand kSubcommands[] = {
     {"run", cli::run, "look up, run on fresh inputs, verify and time"},
     {"report", cli::report, "write the HTML report of a database"},
     {"simulate", cli::simulate, "compare search strategies on a recorded space"},
+    {"cache", cli::cache, "say what the cache of compiled code holds, or empty it"},
     {"db", cli::db, "say what a database holds"},
 };
 

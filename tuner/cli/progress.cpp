@@ -30,6 +30,7 @@ std::string format_seconds(double seconds) {
 std::string describe(const TrialEvent& event) {
   std::string text = event.total > 0 ? fmt::format("{}/{} trials", event.done, event.total)
                                      : fmt::format("{} trials", event.done);
+  if (!event.device.empty()) text = event.device + " " + text;
   if (event.best_us > 0) text += fmt::format(", best {}", format_time(event.best_us));
   const double rate = static_cast<double>(event.done) / std::max(event.seconds, 1e-3);
   text += fmt::format(", {:.1f}/s, {}", rate, format_seconds(event.seconds));

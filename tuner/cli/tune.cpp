@@ -6,8 +6,10 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "kernels/device.h"
+#include "reports/ceilings.h"
+#include "runtime/records.h"
 #include "search_spaces/user_error.h"
 #include "tuner/cli/command.h"
 #include "tuner/cli/interrupt.h"
@@ -22,9 +24,11 @@ namespace po = boost::program_options;
 
 constexpr std::int64_t kDefaultTrials = 100;
 
+// One problem on one kind of device.
 struct Tuned {
   Problem problem;
   SessionResult result;
+  std::optional<FloorTime> floor;  // of the best
 };
 
 void add_search(Options& options) {
@@ -45,14 +49,18 @@ void add_search(Options& options) {
        "per problem; a trial that runs is finished")  //
       ("family", po::value<std::vector<std::string>>()->composing()->value_name("NAME"),
        "search only this kernel family; may be repeated")  //
-      ("jobs,j", po::value<int>()->value_name("N"), "compile workers [all cores]");
+      ("jobs,j", po::value<int>()->value_name("N"),
+       "compile workers, for all devices together [all cores]")  //
+      ("no-overlap",
+       "compile and measure one configuration after the other: with --jobs 1, what the pipeline is compared "
+       "with");
 }
 
 SessionOptions session_options(const Variables& variables, const std::vector<std::string>& arguments,
                                const char* command) {
   SessionOptions options;
   options.executable = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::tie(options.device, options.info) = chosen_device(variables);
+  for (const auto& [name, info] : chosen_devices(variables)) options.devices.push_back({name, info});
   options.strategy = variables["strategy"].as<std::string>();
   options.seed = variables["seed"].as<std::uint64_t>();
   if (variables.count("max-trials")) options.max_trials = variables["max-trials"].as<std::int64_t>();
@@ -63,9 +71,10 @@ SessionOptions session_options(const Variables& variables, const std::vector<std
   if (!options.max_trials && !options.max_seconds) options.max_trials = kDefaultTrials;
   options.accuracy = accuracy(variables);
   if (variables.count("family")) options.families = variables["family"].as<std::vector<std::string>>();
-  options.jobs = variables.count("jobs") ? variables["jobs"].as<int>()
-                                         : static_cast<int>(std::thread::hardware_concurrency());
+  options.jobs =
+      variables.count("jobs") ? variables["jobs"].as<int>() : list_devices(nullptr).front().multiprocessors;
   if (options.jobs < 1) throw UserError("--jobs: give a number of at least 1");
+  options.overlap = variables.count("no-overlap") == 0;
   options.command_line = std::string("knobwise ") + command;
   for (const std::string& argument : arguments) {
     options.command_line +=
@@ -78,11 +87,13 @@ SessionOptions session_options(const Variables& variables, const std::vector<std
 nlohmann::json to_json(const Tuned& tuned) {
   const SessionResult& result = tuned.result;
   nlohmann::json document = {{"problem", tuned.problem.to_string()},
+                             {"device", result.device},
                              {"state", to_string(result.state)},
                              {"evaluated", result.evaluated},
                              {"reused", result.reused},
                              {"failed", result.failed},
                              {"seconds", result.seconds},
+                             {"search_seconds", result.search_seconds},
                              {"busy_share", result.busy_share},
                              {"best", nullptr},
                              {"baselines", nlohmann::json::object()}};
@@ -91,6 +102,7 @@ nlohmann::json to_json(const Tuned& tuned) {
                         {"configuration", nlohmann::ordered_json::parse(result.best->configuration)},
                         {"time_us", result.best->timing->time_us},
                         {"flops", tuned.problem.flops()}};
+    if (tuned.floor) document["best"]["floor"] = cli::to_json(*tuned.floor);
   }
   for (const BaselineRecord& baseline : result.baselines)
     document["baselines"][baseline.name] = baseline.timing.time_us;
@@ -100,12 +112,14 @@ nlohmann::json to_json(const Tuned& tuned) {
 void print(const Tuned& tuned) {
   const SessionResult& result = tuned.result;
   std::cout << tuned.problem.to_string() << "\n";
+  std::cout << fmt::format("  device    {}: {}\n", result.device, result.info.name);
   if (result.best) {
     const double time = result.best->timing->time_us;
     std::cout << fmt::format("  best      {} {}\n", result.best_family,
                              format_configuration(result.best->configuration));
     std::cout << fmt::format("  time      {}, {}\n", format_time(time),
                              format_rate(static_cast<double>(tuned.problem.flops()), time));
+    if (tuned.floor) std::cout << fmt::format("  limit     {}\n", format_floor(*tuned.floor, time));
     for (const BaselineRecord& baseline : result.baselines) {
       std::cout << fmt::format("  against   {:.2f}x of {} ({})\n", baseline.timing.time_us / time,
                                baseline.name, format_time(baseline.timing.time_us));
@@ -118,14 +132,27 @@ void print(const Tuned& tuned) {
   std::cout << fmt::format(
       "  trials    {} measured, {} on record before, {} failed; {:.1f} s, {:.2f} trials/s, device busy "
       "{:.0f}%\n",
-      result.evaluated, result.reused, result.failed, result.seconds, trials / result.seconds,
-      100 * result.busy_share);
+      result.evaluated, result.reused, result.failed, result.seconds,
+      trials / std::max(result.search_seconds, 1e-3), 100 * result.busy_share);
 }
 
-Tuned tune_one(Store& store, const Problem& problem, const SessionOptions& options,
-               const std::string& subject) {
+std::vector<Tuned> tune_one(Store& store, const Problem& problem, const SessionOptions& options,
+                            const std::string& subject) {
   Progress progress(subject);
-  return {problem, knobwise::tune(store, problem, options, progress)};
+  std::vector<Tuned> all;
+  for (SessionResult& result : knobwise::tune(store, problem, options, progress)) {
+    std::optional<FloorTime> floor;
+    if (result.best) {
+      floor = floor_time(store.device(result.best->device), problem_record(problem), result.best->precision);
+    }
+    all.push_back({problem, std::move(result), floor});
+  }
+  return all;
+}
+
+bool all_have_a_best(const std::vector<Tuned>& tuned) {
+  return std::all_of(tuned.begin(), tuned.end(),
+                     [](const Tuned& one) { return one.result.best.has_value(); });
 }
 
 Store open_for_writing(const Variables& variables) {
@@ -170,7 +197,7 @@ int read_sweep(const std::string& path, std::vector<SweepLine>& lines) {
 int tune(const std::vector<std::string>& arguments) {
   Options options;
   add_database(options);
-  add_device(options);
+  add_devices(options, "best");
   add_search(options);
   add_accuracy(options);
   add_json(options);
@@ -181,23 +208,26 @@ int tune(const std::vector<std::string>& arguments) {
              "against float64, timed and stored at once; Ctrl-C ends cleanly, and the same command\n"
              "goes on where it stopped, measuring nothing twice.",
              "  knobwise tune 'conv2d n=8 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 bias | relu'\n"
-             "  knobwise tune 'conv1d n=16 c=128 w=1024 k=256 s=3 pad=1' --max-time 60 --db site.db\n"},
+             "  knobwise tune 'conv1d n=16 c=128 w=1024 k=256 s=3 pad=1' --max-time 60 --db site.db\n"
+             "  knobwise tune 'conv1d n=16 c=128 w=1024 k=256 s=3 pad=1' --device cuda:all\n"},
             options, "problem");
   if (!variables) return kSuccess;
   const Problem problem = Problem::parse((*variables)["problem"].as<std::vector<std::string>>().front());
   InterruptGuard guard;
   const SessionOptions session = session_options(*variables, arguments, "tune");
   Store store = open_for_writing(*variables);
-  const Tuned tuned = tune_one(store, problem, session, "tune");
-  variables->count("json") ? void(std::cout << to_json(tuned).dump(2) << "\n") : print(tuned);
-  if (tuned.result.state == SessionState::interrupted) return report_interruption(session);
-  return tuned.result.best ? kSuccess : kJobFailed;
+  const std::vector<Tuned> tuned = tune_one(store, problem, session, "tune");
+  nlohmann::json document = nlohmann::json::array();
+  for (const Tuned& one : tuned) variables->count("json") ? document.push_back(to_json(one)) : print(one);
+  if (variables->count("json")) std::cout << (tuned.size() > 1 ? document : document[0]).dump(2) << "\n";
+  if (*session.interrupted) return report_interruption(session);
+  return all_have_a_best(tuned) ? kSuccess : kJobFailed;
 }
 
 int sweep(const std::vector<std::string>& arguments) {
   Options options;
   add_database(options);
-  add_device(options);
+  add_devices(options, "best");
   add_search(options);
   add_accuracy(options);
   options.add_options()("keep-going,k", "go on after a bad line or a problem that fails");
@@ -226,10 +256,10 @@ int sweep(const std::vector<std::string>& arguments) {
   bool failed = false;
   for (std::size_t i = 0; i < lines.size() && !*session.interrupted; ++i) {
     try {
-      const Tuned tuned =
+      const std::vector<Tuned> tuned =
           tune_one(store, lines[i].problem, session, fmt::format("[{}/{}]", i + 1, lines.size()));
-      variables->count("json") ? document.push_back(to_json(tuned)) : print(tuned);
-      failed = failed || !tuned.result.best;
+      for (const Tuned& one : tuned) variables->count("json") ? document.push_back(to_json(one)) : print(one);
+      failed = failed || !all_have_a_best(tuned);
     } catch (const UserError& error) {
       if (!keep_going) throw;
       std::cerr << fmt::format("{}:{}: {}\n", path, lines[i].number, error.what());

@@ -1,4 +1,4 @@
-// The pipeline of a session: compile workers in front of one measuring worker.
+// The pipeline of a session: compile workers in front of one measuring worker for each device.
 #pragma once
 
 #include <chrono>
@@ -12,21 +12,29 @@
 
 #include "db/records.h"
 #include "kernels/device.h"
+#include "tuner/evaluation/measuring_worker.h"
 #include "tuner/evaluation/worker_process.h"
 
 namespace knobwise {
 
+/// Devices of one kind: what one of them measures holds for all.
+struct DeviceGroup {
+  DeviceInfo info;                 ///< Of the first.
+  std::vector<std::string> names;  ///< "cpu"; "cuda:0", "cuda:1".
+
+  /// Measuring on the processor shares it with the compilers, so compiling pauses meanwhile.
+  bool exclusive() const { return info.backend == Backend::cpu; }
+};
+
 struct EvaluatorOptions {
   std::string executable;  ///< What the workers run: the knobwise executable.
-  std::string device;      ///< "cpu", "cuda:0".
-  DeviceInfo info;         ///< Of that device.
+  std::vector<DeviceGroup> groups;
   Problem problem;
   std::uint64_t seed = 0;  ///< Of the verification's inputs.
-  int jobs = 1;            ///< Compile workers.
+  int jobs = 1;            ///< Compile workers, for all devices together.
+  bool overlap = true;     ///< False: one configuration is compiled, then measured, before the next begins.
   double compile_limit_seconds = 120;
   double run_limit_seconds = 30;  ///< Besides what the runs of a trial should take.
-  /// Compiling pauses while something is measured: for devices that share the processor with the compilers.
-  bool exclusive_measuring = false;
   /// Set from a signal handler: makes wait() return early.
   const volatile std::sig_atomic_t* interrupted = nullptr;
 };
@@ -34,6 +42,7 @@ struct EvaluatorOptions {
 /// A configuration to evaluate; `id` is the caller's and comes back with the result.
 struct EvaluationRequest {
   std::uint64_t id = 0;
+  std::size_t group = 0;  ///< Index into EvaluatorOptions::groups.
   const KernelFamily* family = nullptr;
   Configuration configuration;
 };
@@ -43,42 +52,52 @@ struct EvaluationResult {
   TrialRecord trial;  ///< Without ids: status, reason, timing, errors, resources and durations.
 };
 
-/// Evaluates configurations of one problem on one device in worker processes.
+/// What measuring a configuration again gave: a timing, or why there is none.
+struct Retiming {
+  std::optional<Timing> timing;
+  TrialStatus status = TrialStatus::ok;
+  std::string reason;
+};
+
+/// Evaluates configurations of one problem in worker processes, on one or more devices.
 ///
 /// A worker that dies or exceeds a limit costs the trial it was at, with the reason recorded, and is
 /// replaced. Results come in the order in which they finish. Not thread-safe; workers end with the object.
 class Evaluator {
  public:
-  /// Starts the measuring worker. Throws UserError when the device cannot hold the problem.
+  using Clock = std::chrono::steady_clock;
+
+  /// Starts the measuring workers. Throws UserError when a device cannot hold the problem.
   explicit Evaluator(EvaluatorOptions options);
 
   void submit(EvaluationRequest request);
-  /// Submitted and without a result.
-  std::size_t pending() const {
-    return compile_queue_.size() + compiling() + ready_.size() + (measuring_ ? 1 : 0);
-  }
-  /// How many submissions keep every worker busy.
-  std::size_t depth() const;
+  /// Submitted for the group and without a result.
+  std::size_t pending(std::size_t group) const { return groups_[group].pending; }
+  /// How many submissions keep every worker of the group busy.
+  std::size_t depth(std::size_t group) const;
 
-  /// The next result; none when nothing is pending, the deadline has passed, or an interruption came.
-  std::optional<EvaluationResult> wait(std::chrono::steady_clock::time_point deadline);
+  /// The next result of any group; none when nothing is pending, the deadline has passed, or an interruption
+  /// came.
+  std::optional<EvaluationResult> wait(Clock::time_point deadline);
 
   /// Drops what has not begun to be measured.
-  void cancel_queued();
+  void cancel_queued(std::size_t group);
 
-  /// Tells the fastest accurate time so far, in microseconds: limits follow it.
-  void set_best(double time_us) { best_us_ = time_us; }
+  /// Tells the group's fastest accurate time so far, in microseconds: limits follow it.
+  void set_best(std::size_t group, double time_us) { groups_[group].best_us = time_us; }
 
-  /// Times configurations that were evaluated before again, in turn, `rounds` times, so that drift meets all
-  /// of them alike; an entry is empty where that failed. Call only when nothing is pending.
-  std::vector<std::optional<Timing>> retime(const std::vector<EvaluationRequest>& requests, int rounds);
+  /// Times configurations of one group that were evaluated before again, on its first device, in turn,
+  /// `rounds` times, so that drift meets all of them alike. Ends after the present one when the deadline
+  /// passes; before every one had its turn once, there is then no timing at all. Call only when nothing is
+  /// pending.
+  std::vector<Retiming> retime(const std::vector<EvaluationRequest>& requests, int rounds,
+                               Clock::time_point deadline);
 
-  /// Seconds in which the measuring worker was at work.
-  double device_busy_seconds() const { return busy_seconds_; }
+  /// The share of the group's devices' time, since the evaluator was made, in which they were verifying or
+  /// timing.
+  double busy_share(std::size_t group) const;
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   struct Compiled {
     EvaluationRequest request;
     std::optional<nlohmann::json> code;  // none for built-in families
@@ -89,38 +108,53 @@ class Evaluator {
     std::optional<EvaluationRequest> request;
     Clock::time_point started;
   };
+  struct Lane {
+    std::size_t group;
+    MeasuringWorker worker;
+    std::optional<Compiled> measuring{};
+    Clock::time_point started{};
+  };
+  struct Group {
+    std::size_t pending = 0;
+    std::deque<Compiled> ready{};
+    double best_us = 0;
+    double longest_seconds = 0;  // of a trial that went well
+    double busy_seconds = 0;
+  };
 
+  std::size_t batch(std::size_t group) const;
   std::size_t compiling() const;
-  void start_measure_worker();
-  bool try_start_measure_worker();
+  bool still_to_compile(std::size_t group) const;
+  bool due(std::size_t group) const;
   void start_compiling();
   void start_measuring();
   void finish_compile(CompileSlot& slot, const nlohmann::json& reply);
   void fail_compile(CompileSlot& slot, TrialStatus status, const std::string& reason);
-  void finish_measure(const nlohmann::json& reply);
-  void fail_measure(TrialStatus status, const std::string& reason);
-  void check_limits();
+  void finish_measure(Lane& lane, const nlohmann::json& reply);
+  void fail_measure(Lane& lane, TrialStatus status, const std::string& reason);
+  void push_result(Lane& lane, TrialRecord trial);
+  void read_slot(CompileSlot& slot);
+  void read_lane(Lane& lane);
   void read_workers(Clock::time_point deadline);
+  void check_limits();
   Clock::time_point next_limit() const;
-  double trial_limit_seconds() const;
-  bool may_compile() const;
-  bool may_measure();
+  double trial_limit_seconds(std::size_t group) const;
+  const DeviceInfo& info(std::size_t group) const { return options_.groups[group].info; }
+  bool interrupted() const { return options_.interrupted && *options_.interrupted; }
   nlohmann::json compile_request(const EvaluationRequest& request) const;
   nlohmann::json measure_request(const Compiled& compiled, const TimingOptions& timing) const;
   std::optional<Compiled> compile_again(const EvaluationRequest& request);
-  std::optional<Timing> time_again(const Compiled& compiled);
+  Retiming time_once(Lane& lane, const Compiled& compiled);
+  Retiming time_again(Lane& lane, const Compiled& compiled);
 
   EvaluatorOptions options_;
   std::vector<CompileSlot> slots_;
-  std::optional<WorkerProcess> measure_worker_;
+  std::vector<Lane> lanes_;
+  std::vector<Group> groups_;
   std::deque<EvaluationRequest> compile_queue_;
-  std::deque<Compiled> ready_;
-  std::optional<Compiled> measuring_;
-  Clock::time_point measure_started_;
   std::deque<EvaluationResult> results_;
-  bool draining_ = false;  // with exclusive measuring: what is compiled is measured before more is compiled
-  double best_us_ = 0;
-  double busy_seconds_ = 0;
+  bool draining_ = false;  // what is compiled for an exclusive group is measured before more is compiled
+  Clock::time_point opened_;
 };
 
 }  // namespace knobwise

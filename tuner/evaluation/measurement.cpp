@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "kernels/operands.h"
+#include "kernels/tensors.h"
 #include "runtime/records.h"
 #include "search_spaces/user_error.h"
 #include "tuner/evaluation/messages.h"
@@ -32,18 +32,9 @@ std::string precision_of(const Configuration& configuration) {
 
 Measurement::Measurement(Device& device, const Problem& problem, std::uint64_t seed)
     : device_(device), problem_(problem), seed_(seed) {
-  const auto bytes = [&problem](std::int64_t elements) {
-    return static_cast<std::size_t>(elements) * size_of(problem.dtype);
-  };
-  input_ = std::make_unique<GuardedBuffer>(device, bytes(problem.input_extents().elements()), "input");
-  output_ = std::make_unique<GuardedBuffer>(device, bytes(problem.output_extents().elements()), "output");
-  buffers_.input = input_->data();
-  buffers_.output = output_->data();
-  for (const ParameterSpec& parameter : problem.parameters()) {
-    parameters_.push_back(
-        std::make_unique<GuardedBuffer>(device, bytes(parameter.elements()), parameter.name));
-    buffers_.parameters.push_back(parameters_.back()->data());
-  }
+  buffers_ = allocate_tensors(problem, [this](std::size_t bytes, std::string_view purpose) {
+    return tensors_.emplace_back(std::make_unique<GuardedBuffer>(device_, bytes, purpose))->data();
+  });
 }
 
 std::unique_ptr<Executable> Measurement::make_executable(const Candidate& candidate) {
@@ -72,21 +63,15 @@ void Measurement::bind(const Executable& executable) {
 void Measurement::fill_inputs(Distribution distribution) {
   if (filled_ == distribution) return;
   filled_.reset();
-  device_.fill_operand(buffers_.input, problem_.dtype, problem_.input_extents().elements(),
-                       operand_fill(problem_, distribution, seed_, -1));
-  const std::vector<ParameterSpec> specs = problem_.parameters();
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    device_.fill_operand(buffers_.parameters[i], problem_.dtype, specs[i].elements(),
-                         operand_fill(problem_, distribution, seed_, static_cast<int>(i)));
-  }
+  fill_tensors(device_, problem_, buffers_, distribution, seed_);
   filled_ = distribution;
 }
 
 const GuardedBuffer* Measurement::damaged() const {
-  for (const GuardedBuffer* buffer : {input_.get(), output_.get(), packed_.get(), workspace_.get()}) {
+  for (const GuardedBuffer* buffer : {packed_.get(), workspace_.get()}) {
     if (buffer && !buffer->intact()) return buffer;
   }
-  for (const auto& buffer : parameters_) {
+  for (const auto& buffer : tensors_) {
     if (!buffer->intact()) return buffer.get();
   }
   return nullptr;
@@ -97,7 +82,7 @@ void Measurement::verify(Executable& executable, const Candidate& candidate, Tri
   const OutputTile tile = candidate.family->tile(problem_, candidate.configuration);
   for (Distribution distribution : kVerificationOrder) {
     fill_inputs(distribution);
-    output_->poison();
+    poison_output(device_, problem_, buffers_);
     if (packed_) packed_->poison();
     if (workspace_) workspace_->poison();
     executable.prepare(buffers_, nullptr);
@@ -127,12 +112,16 @@ TrialRecord Measurement::evaluate(const Candidate& candidate, const TimingOption
   try {
     const std::unique_ptr<Executable> executable = make_executable(candidate);
     record.resources = resource_record(executable->resources());
+    record.extra = extra_facts(executable->resources());
     bind(*executable);
     const Clock::time_point verify_start = Clock::now();
     verify(*executable, candidate, record);
     record.verify_seconds = seconds_since(verify_start);
     const Clock::time_point measure_start = Clock::now();
     record.timing = timing_record(device_.time(*executable, buffers_, timing), device_.info().backend);
+    const DeviceState state = device_.state();
+    record.clock_khz = state.clock_khz;
+    record.temperature_c = state.temperature_c;
     record.measure_seconds = seconds_since(measure_start);
   } catch (const TrialError& error) {
     record.status = parse_trial_status(error.status());

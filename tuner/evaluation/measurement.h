@@ -46,8 +46,8 @@ class Measurement {
   Problem problem_;
   std::uint64_t seed_;
   std::optional<Distribution> filled_;  // what the inputs hold now
-  std::unique_ptr<GuardedBuffer> input_, output_, packed_, workspace_;
-  std::vector<std::unique_ptr<GuardedBuffer>> parameters_;
+  std::vector<std::unique_ptr<GuardedBuffer>> tensors_;
+  std::unique_ptr<GuardedBuffer> packed_, workspace_;
   Buffers buffers_;
 };
 

@@ -15,7 +15,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceInfo, backend, ordinal, vendor, name, a
                                    max_threads_per_multiprocessor, vector_bytes, vector_registers, bf16,
                                    driver_version, compiler_version)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resources, registers, spill_bytes, stack_bytes, static_shared_bytes,
-                                   dynamic_shared_bytes, occupancy, binary_bytes)
+                                   dynamic_shared_bytes, occupancy, waves, binary_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TimingOptions, warmup, min_samples, max_samples, max_seconds,
+                                   relative_halfwidth, abandon_above_us, beaten_above_us)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Timing, samples_us, median_us, min_us, mean_us, summary_us, abandoned)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TimingRecord, time_us, kind, min_us, mean_us, samples)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ErrorRecord, distribution, max_abs, mean_abs, rms, rel_fro, frac_outside,
@@ -46,6 +48,13 @@ json to_message(const DeviceInfo& device) {
 }
 DeviceInfo device_from_message(const json& message) {
   return message.get<DeviceInfo>();
+}
+
+json to_message(const TimingOptions& options) {
+  return options;
+}
+TimingOptions timing_options_from_message(const json& message) {
+  return message.get<TimingOptions>();
 }
 
 json to_message(const Timing& timing) {
@@ -86,7 +95,8 @@ json to_message(const TrialRecord& trial) {
           {"verify_seconds", optional_to_json(trial.verify_seconds)},
           {"measure_seconds", optional_to_json(trial.measure_seconds)},
           {"clock_khz", optional_to_json(trial.clock_khz)},
-          {"temperature_c", optional_to_json(trial.temperature_c)}};
+          {"temperature_c", optional_to_json(trial.temperature_c)},
+          {"extra", trial.extra}};
 }
 
 TrialRecord trial_from_message(const json& message) {
@@ -107,6 +117,7 @@ TrialRecord trial_from_message(const json& message) {
   trial.measure_seconds = optional_from_json<double>(message.at("measure_seconds"));
   trial.clock_khz = optional_from_json<std::int64_t>(message.at("clock_khz"));
   trial.temperature_c = optional_from_json<double>(message.at("temperature_c"));
+  trial.extra = message.at("extra").get<std::string>();
   return trial;
 }
 
@@ -120,6 +131,12 @@ ResourceRecord resource_record(const Resources& resources) {
   if (resources.occupancy >= 0) record.occupancy = resources.occupancy;
   record.binary_bytes = known(resources.binary_bytes);
   return record;
+}
+
+std::string extra_facts(const Resources& resources) {
+  json facts = json::object();
+  if (resources.waves >= 0) facts["waves"] = resources.waves;
+  return facts.dump();
 }
 
 TimingRecord timing_record(const Timing& timing, Backend backend) {

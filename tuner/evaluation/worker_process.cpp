@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -50,17 +51,36 @@ WorkerProcess WorkerProcess::start(const std::string& executable, const std::str
 WorkerProcess::WorkerProcess(WorkerProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      reader_(std::move(other.reader_)) {}
+      reader_(std::move(other.reader_)),
+      closed_(other.closed_) {}
 
 WorkerProcess& WorkerProcess::operator=(WorkerProcess&& other) noexcept {
   std::swap(pid_, other.pid_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(reader_, other.reader_);
+  std::swap(closed_, other.closed_);
   return *this;
 }
 
 WorkerProcess::~WorkerProcess() {
   stop();
+}
+
+std::optional<nlohmann::json> WorkerProcess::reply_within(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point limit =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  while (true) {
+    if (auto message = reader_.next()) return message;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit - Clock::now()).count();
+    if (left <= 0) return std::nullopt;
+    pollfd waiting{descriptor_, POLLIN, 0};
+    if (poll(&waiting, 1, static_cast<int>(left)) <= 0) continue;
+    if (!reader_.fill()) {
+      closed_ = true;
+      return std::nullopt;
+    }
+  }
 }
 
 void WorkerProcess::stop() {

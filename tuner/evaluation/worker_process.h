@@ -29,6 +29,11 @@ class WorkerProcess {
   bool send(const nlohmann::json& message) { return send_message(descriptor_, message); }
   MessageReader& reader() { return reader_; }
 
+  /// The next message; none when `seconds` have passed, or when the worker has closed its end.
+  std::optional<nlohmann::json> reply_within(double seconds);
+  /// Whether reply_within() found the other end closed.
+  bool closed() const { return closed_; }
+
   /// Kills the worker and reaps it.
   void stop();
   /// Reaps a worker whose socket has closed: says in words how it ended, "signal 11 (Segmentation fault)" or
@@ -41,6 +46,7 @@ class WorkerProcess {
   pid_t pid_ = -1;
   int descriptor_ = -1;
   MessageReader reader_;
+  bool closed_ = false;
 };
 
 /// To be called first in a worker: arranges to die with `parent`, its process id, and to ignore the

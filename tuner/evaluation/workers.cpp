@@ -43,16 +43,6 @@ json compile_reply(const CodeCache& cache, const json& request) {
   }
 }
 
-TimingOptions timing_options(const json& message) {
-  TimingOptions options;
-  options.warmup = message.at("warmup").get<int>();
-  options.min_samples = message.at("min_samples").get<int>();
-  options.max_samples = message.at("max_samples").get<int>();
-  options.max_seconds = message.at("max_seconds").get<double>();
-  options.abandon_above_us = message.at("abandon_above_us").get<double>();
-  return options;
-}
-
 Candidate candidate_of(Backend backend, const json& request) {
   Candidate candidate;
   candidate.family = &family_of(backend, request);
@@ -66,11 +56,11 @@ json measure_reply(Measurement& measurement, Backend backend, const json& reques
     if (request.contains("evaluate")) {
       const json& body = request.at("evaluate");
       return {{"trial", to_message(measurement.evaluate(candidate_of(backend, body),
-                                                        timing_options(body.at("timing"))))}};
+                                                        timing_options_from_message(body.at("timing"))))}};
     }
     const json& body = request.at("time");
-    return {{"timing",
-             to_message(measurement.time(candidate_of(backend, body), timing_options(body.at("timing"))))}};
+    return {{"timing", to_message(measurement.time(candidate_of(backend, body),
+                                                   timing_options_from_message(body.at("timing"))))}};
   } catch (const TrialError& error) {
     return {{"status", error.status()}, {"reason", error.what()}};
   } catch (const std::exception& error) {
