@@ -160,6 +160,11 @@ void put_resource_columns(ordered_json& columns, const Trials& trials) {
   resource("dynamic_shared_bytes", &ResourceRecord::dynamic_shared_bytes);
   resource("occupancy", &ResourceRecord::occupancy);
   resource("binary_bytes", &ResourceRecord::binary_bytes);
+  put_column(columns, "waves", trials, [](const TrialRecord& t) {
+    const ordered_json extra = ordered_json::parse(t.extra, nullptr, false);
+    const auto waves = extra.find("waves");
+    return waves != extra.end() && waves->is_number() ? number(waves->get<double>()) : ordered_json();
+  });
 }
 
 void put_course_columns(ordered_json& columns, const Trials& trials) {

@@ -168,6 +168,7 @@ TrialRecord trial_record(const Search& search, std::int64_t session, std::int64_
     trial.resources.spill_bytes = channels == 16 && tile_w > 32 ? 48 : 0;
     trial.resources.static_shared_bytes = source == "shared" ? 4 * tile_w * tile_h * (stages + 1) : 0;
     trial.resources.occupancy = 1.0 / (1 + channels / 8);
+    trial.extra = fmt::format("{{\"waves\":{}}}", 2.5 + channels);
     trial.clock_khz = 1965000, trial.temperature_c = 54 + random.uniform();
   }
   return trial;

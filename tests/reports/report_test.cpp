@@ -153,6 +153,7 @@ TEST_F(ReportTest, EveryColumnHasAValuePerTrial) {
   for (const json& group : data({at("a.db")})["groups"]) {
     for (const auto& [name, column] : group["columns"].items())
       EXPECT_EQ(column.size(), group["count"].get<std::size_t>()) << name;
+    EXPECT_EQ(group["columns"].contains("waves"), group["columns"].contains("occupancy"));
     for (const json& knob : group["knobs"]) {
       ASSERT_EQ(knob["value_of"].size(), group["count"].get<std::size_t>());
       for (const json& value : knob["value_of"])

@@ -198,7 +198,7 @@ export function trialDialog(group, trial, requirement) {
       figure('relative error', 'rel_fro', format.error), figure('outside allclose', 'frac_outside', format.percent), figure('NaN elements', 'nans', format.count),
       figure('registers', 'registers', format.count), figure('spilled', 'spill_bytes', format.bytes), figure('stack frame', 'stack_bytes', format.bytes),
       figure('static shared memory', 'static_shared_bytes', format.bytes), figure('dynamic shared memory', 'dynamic_shared_bytes', format.bytes),
-      figure('occupancy', 'occupancy', format.percent), figure('machine code', 'binary_bytes', format.bytes),
+      figure('occupancy', 'occupancy', format.percent), figure('waves', 'waves', (v) => format.digits(v)), figure('machine code', 'binary_bytes', format.bytes),
       figure('compiled in', 'compile_seconds', format.seconds), figure('verified in', 'verify_seconds', format.seconds), figure('measured in', 'measure_seconds', format.seconds),
       figure('clock while timing', 'clock_khz', format.clock), figure('temperature', 'temperature_c', (v) => `${format.digits(v)} °C`),
       figure('started', 'started', format.moment), item('driver', group.environment(trial).driver_version), item('source', group.family(trial).source_hash)),

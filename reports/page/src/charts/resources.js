@@ -11,6 +11,7 @@ const MOST_POINTS = 5000;
 const RESOURCES = [
   ['registers', 'registers per thread', format.count],
   ['occupancy', 'occupancy', format.percent],
+  ['waves', 'waves of blocks', (value) => format.digits(value)],
   ['spill_bytes', 'spilled bytes per thread', format.bytes],
   ['stack_bytes', 'stack frame', format.bytes],
   ['static_shared_bytes', 'static shared memory per block', format.bytes],
