@@ -1,4 +1,6 @@
 # Flags and target helpers shared by every folder.
+add_library(knobwise_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt_library.cpp)
+
 add_library(knobwise_flags INTERFACE)
 target_compile_options(knobwise_flags INTERFACE -Wall -Wextra -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -7,7 +9,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
 endif()
 target_include_directories(knobwise_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(knobwise_flags INTERFACE KNOBWISE_VERSION="${PROJECT_VERSION}")
-target_link_libraries(knobwise_flags INTERFACE fmt::fmt-header-only)
+target_link_libraries(knobwise_flags INTERFACE knobwise_fmt)
 if(KNOBWISE_SANITIZE)
   target_compile_options(knobwise_flags INTERFACE -fsanitize=${KNOBWISE_SANITIZE} -fno-omit-frame-pointer
                                                   -fno-sanitize-recover=all)

@@ -23,7 +23,7 @@ target_compile_features(knobwise_shared INTERFACE cxx_std_20)
 
 # The static library is one archive with everything but the C++ run time inside.
 set(parts knobwise_runtime knobwise_backends knobwise_cuda knobwise_cpu knobwise_vendor_cpu knobwise_kernels
-          knobwise_db knobwise_search_spaces)
+          knobwise_db knobwise_search_spaces knobwise_fmt)
 set(script "CREATE libknobwise.a\n")
 foreach(part IN LISTS parts)
   string(APPEND script "ADDLIB $<TARGET_FILE:${part}>\n")
