@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/cuda/device_source.h"
-#include "kernels/cuda/direct_conv_epilogue.h"
+#include "kernels/cuda/fused_epilogue.h"
 
 namespace knobwise {
 namespace {
@@ -16,9 +16,9 @@ constexpr std::string_view kHostVersion = "1";
 constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t kMostChannelsOfSoftmax = 512;
 
-DirectConvEpilogue epilogue_of(const Problem& problem) {
+FusedEpilogue epilogue_of(const Problem& problem) {
   std::string reason;
-  const auto plan = plan_direct_conv_epilogue(problem, reason);
+  const auto plan = plan_fused_epilogue(problem, reason);
   if (!plan) throw std::logic_error(reason);
   return *plan;
 }
@@ -60,7 +60,7 @@ std::optional<std::string> size_problem(const Problem& problem, const DeviceInfo
 
 std::optional<std::string> epilogue_problem(const Problem& problem) {
   std::string reason;
-  const auto epilogue = plan_direct_conv_epilogue(problem, reason);
+  const auto epilogue = plan_fused_epilogue(problem, reason);
   if (!epilogue) return reason;
   if (epilogue->softmax && problem.groups != 1) return "a fused softmax needs all channels in one group";
   if (epilogue->softmax && problem.k > kMostChannelsOfSoftmax)
@@ -78,7 +78,7 @@ std::string tiling_source(const Configuration& configuration) {
       configuration.text("norm_mode") == "block");
 }
 
-KernelLaunch pack_launch(const Problem& problem, const DirectConvEpilogue& epilogue, std::int64_t elements) {
+KernelLaunch pack_launch(const Problem& problem, const FusedEpilogue& epilogue, std::int64_t elements) {
   KernelLaunch launch{"direct_conv_pack", {1, 1, 1}, {256, 1, 1}, 0, {{Slot::parameter, 0}}};
   launch.grid[0] = static_cast<std::uint32_t>(std::clamp<std::int64_t>((elements + 255) / 256, 1, 4096));
   std::size_t parameters = 1;
@@ -91,7 +91,7 @@ KernelLaunch pack_launch(const Problem& problem, const DirectConvEpilogue& epilo
   return launch;
 }
 
-std::uint32_t shared_bytes(const direct_conv::Geometry& tiling, const DirectConvEpilogue& epilogue) {
+std::uint32_t shared_bytes(const direct_conv::Geometry& tiling, const FusedEpilogue& epilogue) {
   const int elements = epilogue.softmax ? tiling.softmax_elements()
                        : epilogue.norm  ? tiling.norm_elements()
                                         : 0;
@@ -123,7 +123,7 @@ class DirectConv final : public KernelFamily {
 
   std::vector<std::pair<std::string, Value>> extra_constants(const Problem& problem,
                                                              const DeviceInfo&) const override {
-    const DirectConvEpilogue epilogue = epilogue_of(problem);
+    const FusedEpilogue epilogue = epilogue_of(problem);
     return {{"epilogue_reduce_depth", Value(std::int64_t{epilogue.reduction.has_value()})},
             {"epilogue_softmax", Value(std::int64_t{epilogue.softmax.has_value()})},
             {"epilogue_norm_channels", Value(epilogue.norm_channels(problem))}};
@@ -146,7 +146,7 @@ class DirectConv final : public KernelFamily {
 
 KernelInstance DirectConv::instantiate(const Problem& problem, const Configuration& configuration,
                                        const DeviceInfo&) const {
-  const DirectConvEpilogue epilogue = epilogue_of(problem);
+  const FusedEpilogue epilogue = epilogue_of(problem);
   const direct_conv::Geometry tiling = direct_conv_tiling(problem, configuration);
   const bool affine = epilogue.norm && problem.epilogue[*epilogue.norm].affine;
   const std::int64_t channels = problem.groups * tiling.channel_blocks() * tiling.channels_per_block;

@@ -7,7 +7,7 @@
 namespace knobwise {
 
 /// Direct convolution of any rank, stride, padding, dilation and groups for f32 tensors in layout nchw, on
-/// devices of compute capability 8.0 and up. Fuses the epilogues of direct_conv_epilogue.h. Every knob of
+/// devices of compute capability 8.0 and up. Fuses the epilogues of fused_epilogue.h. Every knob of
 /// search_spaces/cuda_direct_conv.json is a compile-time constant of kernels/cuda/direct_conv.cuh. The object
 /// lives as long as the program; thread-safe.
 const KernelFamily& cuda_direct_conv_family();

@@ -1,4 +1,4 @@
-// What the CUDA direct convolution does with an epilogue.
+// What the convolution kernels do with an epilogue.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace knobwise {
 
-/// An epilogue that direct_conv fuses: element-wise steps, then perhaps a reduction over depth, element-wise
-/// steps, then perhaps a softmax over the channels, element-wise steps; or element-wise steps around one
-/// norm. A value type; members are indices of steps.
-struct DirectConvEpilogue {
+/// An epilogue that the convolution kernels fuse: element-wise steps, then perhaps a reduction over depth,
+/// element-wise steps, then perhaps a softmax over the channels, element-wise steps; or element-wise steps
+/// around one norm. A value type; members are indices of steps.
+struct FusedEpilogue {
   std::optional<std::size_t> reduction;
   std::optional<std::size_t> softmax;
   std::optional<std::size_t> norm;
@@ -30,6 +30,6 @@ struct DirectConvEpilogue {
 
 /// Fits the problem's epilogue to what direct_conv fuses. If it does not fit, returns nothing and says why in
 /// `reason`, in words for people.
-std::optional<DirectConvEpilogue> plan_direct_conv_epilogue(const Problem& problem, std::string& reason);
+std::optional<FusedEpilogue> plan_fused_epilogue(const Problem& problem, std::string& reason);
 
 }  // namespace knobwise

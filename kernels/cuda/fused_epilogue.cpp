@@ -1,4 +1,4 @@
-#include "kernels/cuda/direct_conv_epilogue.h"
+#include "kernels/cuda/fused_epilogue.h"
 
 #include <fmt/format.h>
 
@@ -31,13 +31,13 @@ std::string elementwise_function(const Problem& problem, std::size_t first, std:
 
 }  // namespace
 
-std::int64_t DirectConvEpilogue::norm_channels(const Problem& problem) const {
+std::int64_t FusedEpilogue::norm_channels(const Problem& problem) const {
   if (!norm) return 0;
   const EpilogueStep& step = problem.epilogue[*norm];
   return step.op == EpilogueOp::group_norm ? problem.k / step.groups : 1;
 }
 
-std::string DirectConvEpilogue::source(const Problem& problem) const {
+std::string FusedEpilogue::source(const Problem& problem) const {
   const auto reduces = [&](EpilogueOp op) { return reduction && problem.epilogue[*reduction].op == op; };
   std::string text = fmt::format(
       "#define KW_EPILOGUE_REDUCE_DEPTH {:d}\n#define KW_EPILOGUE_MIN {:d}\n#define KW_EPILOGUE_MAX {:d}\n"
@@ -58,9 +58,9 @@ std::string DirectConvEpilogue::source(const Problem& problem) const {
   return text;
 }
 
-std::optional<DirectConvEpilogue> plan_direct_conv_epilogue(const Problem& problem, std::string& reason) {
+std::optional<FusedEpilogue> plan_fused_epilogue(const Problem& problem, std::string& reason) {
   const auto& steps = problem.epilogue;
-  DirectConvEpilogue plan;
+  FusedEpilogue plan;
   std::size_t next = end_of_elementwise(problem, 0);
   const auto at = [&](auto&& is) { return next < steps.size() && is(steps[next].op); };
   if (at(is_reduction) && steps[next].axis == Axis::depth) {
@@ -78,7 +78,7 @@ std::optional<DirectConvEpilogue> plan_direct_conv_epilogue(const Problem& probl
   plan.after = plan.softmax ? *plan.softmax + 1 : next;
   if (next == steps.size()) return plan;
   reason = fmt::format(
-      "direct_conv fuses element-wise steps, a reduction over depth, a softmax over the channels, or a norm, "
+      "the kernel fuses element-wise steps, a reduction over depth, a softmax over the channels, or a norm, "
       "in "
       "this order; step {} of the epilogue, {}, does not fit",
       next + 1, to_string(steps[next].op));

@@ -1,0 +1,862 @@
+// Convolution as a matrix product on the tensor cores (mma.sync, sm_80 and up): rows are output positions,
+// columns output channels; the input's halo lies in shared memory, already rounded and split, and every lane
+// gathers its operands from there.
+//
+// Compiled by NVRTC after the prelude (KW_* dimensions, KNOB_* knobs), the tiling that the host derived
+// (KW_ROW_PAD, ...), the epilogue's description (KW_EPILOGUE_*) and functions (kw_before, kw_between,
+// kw_after) and implicit_gemm_geometry.h, which says where everything lies.
+
+namespace knobwise::implicit_gemm {
+
+constexpr KW_HOST_DEVICE Geometry geometry() {
+  return Geometry{KW_N,
+                  KW_C,
+                  KW_K,
+                  KW_GROUPS,
+                  {KW_D, KW_H, KW_W},
+                  {KW_T, KW_R, KW_S},
+                  {KW_STRIDE_D, KW_STRIDE_H, KW_STRIDE_W},
+                  {KW_PAD_D, KW_PAD_H, KW_PAD_W},
+                  {KW_DILATION_D, KW_DILATION_H, KW_DILATION_W},
+                  {KW_OD, KW_OH, KW_OW},
+                  {KNOB_tile_d, KNOB_tile_h, KNOB_tile_w},
+                  KNOB_channels_per_block,
+                  KNOB_warp_positions,
+                  KNOB_warp_channels,
+                  KNOB_input_channels_per_step,
+                  KNOB_tiles_per_block,
+                  KNOB_stages,
+                  KNOB_store_width,
+                  KNOB_vector_width,
+                  KW_WORD_ELEMENTS,
+                  KW_SPLITS,
+                  KW_GATHER_TAPS,
+                  KW_TAPS_OUTERMOST,
+                  KW_WEIGHTS_SHARED,
+                  KW_CHANNELS_FIRST,
+                  KW_EPILOGUE_REDUCE_DEPTH,
+                  KW_ROW_PAD,
+                  KW_PLANE_PAD};
+}
+static_assert(geometry().consistent(), "the knobs do not fit together");
+
+template <bool kWide>
+struct OffsetType {
+  using type = int;
+};
+template <>
+struct OffsetType<true> {
+  using type = long long;
+};
+
+#if KW_DTYPE_F32
+using Element = float;
+#else
+using Element = unsigned short;
+#endif
+
+constexpr int kThreads = geometry().threads();
+constexpr int kSplits = KW_SPLITS, kVector = geometry().vector_elements(), kWidth = KNOB_vector_width;
+constexpr int kBlockChannels = KNOB_channels_per_block;
+constexpr int kRows = geometry().lane_rows();     // of a lane
+constexpr int kColumns = KNOB_warp_channels / 8;  // instructions along the channels
+constexpr int kBuffers = geometry().input_buffers();
+constexpr int kEntryBytes = geometry().entry_bytes();
+constexpr int kGroupInputs = geometry().inputs_per_group(), kGroupOutputs = geometry().outputs_per_group();
+constexpr long long kInPlane = 1LL * KW_D * KW_H * KW_W;
+constexpr int kResultD = KW_EPILOGUE_REDUCE_DEPTH ? 1 : KW_OD;
+constexpr long long kOutPlane = 1LL * kResultD * KW_OH * KW_OW;
+/// Offsets within one sample (channels last) or one sample's group of channels (channels first).
+using InOffset = OffsetType<(kInPlane * (KW_NHWC ? KW_C : kGroupInputs) >= (1LL << 31))>::type;
+using OutOffset = OffsetType<(kOutPlane * (KW_NHWC ? KW_K : kGroupOutputs) >= (1LL << 31))>::type;
+
+constexpr int kPaddedChannels = geometry().padded_channels();
+/// Floats after the packed weights: bias, then the norm's scale and shift.
+constexpr long long kPackedBias = geometry().packed_weight_bytes() / 4;
+#if KW_EPILOGUE_NORM && KW_NORM_AFFINE
+constexpr long long kPackedScale = kPackedBias + KW_BIAS * kPaddedChannels;
+constexpr long long kPackedShift = kPackedScale + kPaddedChannels;
+#endif
+
+// ---- Elements ----
+
+__device__ __forceinline__ float to_float(float value) {
+  return value;
+}
+__device__ __forceinline__ float to_float(unsigned short bits) {
+#if KW_DTYPE_BF16
+  return __uint_as_float(static_cast<unsigned>(bits) << 16);
+#else
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+#endif
+}
+
+__device__ __forceinline__ void from_float(float& element, float value) {
+  element = value;
+}
+__device__ __forceinline__ void from_float(unsigned short& element, float value) {
+#if KW_DTYPE_BF16
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(element) : "f"(value));
+#else
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(element) : "f"(value));
+#endif
+}
+
+/// The operand that holds a (and, for 16-bit types, b after it), rounded to nearest.
+__device__ __forceinline__ unsigned round_word(float a, float b) {
+  unsigned word;
+#if KNOB_precision_fp16 || KNOB_precision_fp16x3
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
+#elif KNOB_precision_bf16 || KNOB_precision_bf16x3
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
+#else
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(a));
+#endif
+  return word;
+}
+
+/// The value of element kIndex of an operand.
+template <int kIndex>
+__device__ __forceinline__ float word_value(unsigned word) {
+#if KNOB_precision_fp16 || KNOB_precision_fp16x3
+  float value;
+  const unsigned short bits = static_cast<unsigned short>(kIndex == 0 ? word : word >> 16);
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+#elif KNOB_precision_bf16 || KNOB_precision_bf16x3
+  return __uint_as_float(kIndex == 0 ? word << 16 : word & 0xffff0000u);
+#else
+  return __uint_as_float(word);
+#endif
+}
+
+/// An entry: the two operands of every term, the largest term first.
+struct Entry {
+  unsigned words[2 * kSplits];
+};
+
+__device__ __forceinline__ Entry make_entry(const float (&values)[kVector]) {
+  Entry entry;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float a = values[i * KW_WORD_ELEMENTS];
+    const float b = KW_WORD_ELEMENTS == 2 ? values[i * KW_WORD_ELEMENTS + 1] : 0.0f;
+    entry.words[i] = round_word(a, b);
+    if constexpr (kSplits == 2)
+      entry.words[2 + i] = round_word(a - word_value<0>(entry.words[i]), b - word_value<1>(entry.words[i]));
+  }
+  return entry;
+}
+
+__device__ __forceinline__ Entry load_entry(const void* memory) {
+  Entry entry;
+  if constexpr (kSplits == 2) {
+    const uint4 v = *static_cast<const uint4*>(memory);
+    entry.words[0] = v.x, entry.words[1] = v.y, entry.words[2] = v.z, entry.words[3] = v.w;
+  } else {
+    const uint2 v = *static_cast<const uint2*>(memory);
+    entry.words[0] = v.x, entry.words[1] = v.y;
+  }
+  return entry;
+}
+
+__device__ __forceinline__ Entry load_entry_read_only(const void* memory) {
+  Entry entry;
+  if constexpr (kSplits == 2) {
+    const uint4 v = __ldg(static_cast<const uint4*>(memory));
+    entry.words[0] = v.x, entry.words[1] = v.y, entry.words[2] = v.z, entry.words[3] = v.w;
+  } else {
+    const uint2 v = __ldg(static_cast<const uint2*>(memory));
+    entry.words[0] = v.x, entry.words[1] = v.y;
+  }
+  return entry;
+}
+
+__device__ __forceinline__ void store_entry(void* memory, const Entry& entry) {
+  if constexpr (kSplits == 2)
+    *static_cast<uint4*>(memory) = make_uint4(entry.words[0], entry.words[1], entry.words[2], entry.words[3]);
+  else
+    *static_cast<uint2*>(memory) = make_uint2(entry.words[0], entry.words[1]);
+}
+
+// ---- Fetching input ----
+
+/// kCount neighbours in memory.
+template <int kCount>
+__device__ __forceinline__ void load_elements(float* values, const Element* memory) {
+  constexpr int kBytes = kCount * static_cast<int>(sizeof(Element));
+  union {
+    Element elements[kCount];
+    unsigned words[kBytes >= 4 ? kBytes / 4 : 1];
+  } raw;
+  if constexpr (kBytes == 16) {
+    const uint4 v = __ldg(reinterpret_cast<const uint4*>(memory));
+    raw.words[0] = v.x, raw.words[1] = v.y, raw.words[2] = v.z, raw.words[3] = v.w;
+  } else if constexpr (kBytes == 8) {
+    const uint2 v = __ldg(reinterpret_cast<const uint2*>(memory));
+    raw.words[0] = v.x, raw.words[1] = v.y;
+  } else if constexpr (kBytes == 4) {
+    raw.words[0] = __ldg(reinterpret_cast<const unsigned*>(memory));
+  } else {
+    raw.elements[0] = __ldg(memory);
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) values[i] = to_float(raw.elements[i]);
+}
+
+/// What a thread fetches at once: kWidth entries that are neighbours along w.
+struct Item {
+  float values[kWidth][kVector];
+};
+
+constexpr int kRowItems = geometry().staged_w() / kWidth;
+constexpr int kStepItems = geometry().planes() * geometry().staged_d() * geometry().staged_h() * kRowItems;
+constexpr int kItems = ceil_div(kStepItems, kThreads);
+
+/// Where an item lies: plane, then d, h and the first entry along w.
+struct ItemPlace {
+  int plane, d, h, w;
+  __device__ __forceinline__ int entry() const {
+    constexpr Geometry g = geometry();
+    return plane * g.plane_pitch() + d * g.depth_pitch() + h * g.row_pitch() + w;
+  }
+};
+
+__device__ __forceinline__ ItemPlace item_place(int index) {
+  constexpr Geometry g = geometry();
+  // Channels last: neighbouring threads take neighbouring planes.
+  const int plane_fast = g.planes() > 1 && KW_NHWC;
+  const int plane = plane_fast ? index % g.planes() : index / (g.staged_d() * g.staged_h() * kRowItems);
+  const int rest = plane_fast ? index / g.planes() : index % (g.staged_d() * g.staged_h() * kRowItems);
+  const int row = rest / kRowItems;
+  return {plane, row / g.staged_h(), row % g.staged_h(), rest % kRowItems * kWidth};
+}
+
+/// Reads an item; zeros where the input has no such element. `input` is the sample's first element of the
+/// group's first channel.
+__device__ __forceinline__ void fetch_item(Item& item, const Element* input, Triple tile, int first_channel,
+                                           const ItemPlace& place) {
+  constexpr Geometry g = geometry();
+  const int d = (KW_EPILOGUE_REDUCE_DEPTH ? 0 : tile.d * KNOB_tile_d * KW_STRIDE_D) - KW_PAD_D + place.d;
+  const int h = tile.h * KNOB_tile_h * KW_STRIDE_H - KW_PAD_H + place.h;
+  const int w = tile.w * KNOB_tile_w * KW_STRIDE_W - KW_PAD_W - g.lead() + place.w * g.unit();
+  const bool row_inside = static_cast<unsigned>(d) < KW_D && static_cast<unsigned>(h) < KW_H;
+  const InOffset position = (static_cast<InOffset>(d) * KW_H + h) * KW_W + w;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i)
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) item.values[i][e] = 0;
+#if KW_GATHER_TAPS
+  const int channel = first_channel + place.plane;
+  if (!row_inside || channel >= kGroupInputs) return;
+#pragma unroll
+  for (int e = 0; e < kVector; ++e) {
+    if (static_cast<unsigned>(w + e) >= KW_W) continue;
+    const InOffset offset = KW_NHWC ? (position + e) * KW_C + channel
+                                    : channel * static_cast<InOffset>(kInPlane) + position + e;
+    load_elements<1>(&item.values[0][e], input + offset);
+  }
+#else
+  const int channel = first_channel + place.plane * kVector;
+  if (!row_inside || static_cast<unsigned>(w) >= KW_W) return;
+  if constexpr (KW_NHWC) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const Element* source = input + ((position + i) * KW_C + channel);
+      if constexpr (kGroupInputs % kVector == 0 && KW_C % kVector == 0) {
+        load_elements<kVector>(item.values[i], source);
+      } else {
+#pragma unroll
+        for (int e = 0; e < kVector; ++e)
+          if (channel + e < kGroupInputs) load_elements<1>(&item.values[i][e], source + e);
+      }
+    }
+  } else {
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) {
+      if (kGroupInputs % kVector != 0 && channel + e >= kGroupInputs) continue;
+      float row[kWidth];
+      load_elements<kWidth>(row, input + (static_cast<InOffset>(channel + e) * static_cast<InOffset>(kInPlane) +
+                                          position));
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) item.values[i][e] = row[i];
+    }
+  }
+#endif
+}
+
+__device__ __forceinline__ void deposit_item(unsigned char* buffer, const Item& item, const ItemPlace& place) {
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i)
+    store_entry(buffer + (place.entry() + i) * kEntryBytes, make_entry(item.values[i]));
+}
+
+/// One step of one tile: what to stage.
+struct Step {
+  Triple tile;
+  int channel_step;
+};
+
+__device__ __forceinline__ Step step_at(int first_tile, int index) {
+  constexpr Geometry g = geometry();
+  return {g.tile_at(first_tile + index / g.channel_steps()), index % g.channel_steps()};
+}
+
+/// The input of one step on its way through registers.
+struct Fetched {
+  Item items[kItems];
+};
+
+__device__ __forceinline__ bool has_item(int i) {
+  return kStepItems % kThreads == 0 || i * kThreads + static_cast<int>(threadIdx.x) < kStepItems;
+}
+
+__device__ __forceinline__ void fetch_step(Fetched& fetched, const Element* input, const Step& step) {
+#pragma unroll
+  for (int i = 0; i < kItems; ++i)
+    if (has_item(i))
+      fetch_item(fetched.items[i], input, step.tile, step.channel_step * KNOB_input_channels_per_step,
+                 item_place(i * kThreads + static_cast<int>(threadIdx.x)));
+}
+
+__device__ __forceinline__ void deposit_step(unsigned char* buffer, const Fetched& fetched) {
+#pragma unroll
+  for (int i = 0; i < kItems; ++i)
+    if (has_item(i))
+      deposit_item(buffer, fetched.items[i], item_place(i * kThreads + static_cast<int>(threadIdx.x)));
+}
+
+/// Fetches and deposits without holding the whole step in registers.
+__device__ __forceinline__ void stage_input(unsigned char* buffer, const Element* input, const Step& step) {
+#pragma unroll 4
+  for (int i = 0; i < kItems; ++i) {
+    if (!has_item(i)) continue;
+    const ItemPlace place = item_place(i * kThreads + static_cast<int>(threadIdx.x));
+    Item item;
+    fetch_item(item, input, step.tile, step.channel_step * KNOB_input_channels_per_step, place);
+    deposit_item(buffer, item, place);
+  }
+}
+
+__device__ __forceinline__ void stage_weights(unsigned char* buffer, const unsigned char* packed,
+                                              int channel_step) {
+  constexpr int kBytes = geometry().weight_step_bytes();
+  const unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(buffer));
+  const unsigned char* source = packed + static_cast<long long>(channel_step) * kBytes;
+#pragma unroll 4
+  for (int offset = 16 * threadIdx.x; offset < kBytes; offset += 16 * kThreads)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target + offset), "l"(source + offset));
+}
+
+__device__ __forceinline__ void await_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// ---- Arithmetic ----
+
+__device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if KW_WORD_ELEMENTS == 1
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+#elif KNOB_precision_bf16 || KNOB_precision_bf16x3
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+#else
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+#endif
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// Adds term kA of the inputs times term kB of the weights, for every tile of the warp.
+template <int kA, int kB>
+__device__ __forceinline__ void multiply_terms(float (&sums)[kRows / 2][kColumns][4],
+                                               const Entry (&inputs)[kRows],
+                                               const Entry (&weights)[kColumns]) {
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n)
+#pragma unroll
+    for (int m = 0; m < kRows / 2; ++m) {
+      const Entry &low = inputs[2 * m], &high = inputs[2 * m + 1];
+      const unsigned a[4] = {low.words[2 * kA], high.words[2 * kA], low.words[2 * kA + 1],
+                             high.words[2 * kA + 1]};
+      const unsigned b[2] = {weights[n].words[2 * kB], weights[n].words[2 * kB + 1]};
+      multiply(sums[m][n], a, b);
+    }
+}
+
+/// Adds the products of one step. `input` is the buffer; `rows` the byte offsets of the lane's rows; `offsets`
+/// the lane's vectors, 4 apart; `weights` the lane's first.
+__device__ __forceinline__ void multiply_step(float (&sums)[kRows / 2][kColumns][4],
+                                              const unsigned char* input, const int (&rows)[kRows],
+                                              const int* offsets, const unsigned char* weights) {
+  constexpr Geometry g = geometry();
+  constexpr int kUnroll = KNOB_unroll;
+#pragma unroll kUnroll
+  for (int k = 0; k < g.k_steps(); ++k) {
+    const unsigned char* base = input + offsets[4 * k];
+    Entry inputs[kRows], columns[kColumns];
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+      const unsigned char* source = weights + (k * (kBlockChannels / 8) + n) * 32 * kEntryBytes;
+      columns[n] = KW_WEIGHTS_SHARED ? load_entry(source) : load_entry_read_only(source);
+    }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) inputs[r] = load_entry(base + rows[r]);
+    if constexpr (kSplits == 2) {
+      multiply_terms<1, 0>(sums, inputs, columns);
+      multiply_terms<0, 1>(sums, inputs, columns);
+    }
+    multiply_terms<0, 0>(sums, inputs, columns);
+  }
+}
+
+// ---- Epilogue ----
+
+/// What a lane works on. A lane holds kRows positions and 2 * kColumns channels.
+struct Place {
+  BlockOrigin block;
+  Triple tile;
+  int row_warp, column_warp, lane;
+
+  /// Channel within the block of the lane's column `index`.
+  __device__ __forceinline__ int channel(int index) const {
+    return column_warp * KNOB_warp_channels + index / 2 * 8 + lane % 4 * 2 + index % 2;
+  }
+  __device__ __forceinline__ int group_channel(int index) const {
+    return block.channel_block * kBlockChannels + channel(index);
+  }
+  /// Index in the padded per-channel vectors of the packed parameters.
+  __device__ __forceinline__ int padded_channel(int index) const {
+    return (block.group * geometry().channel_blocks() + block.channel_block) * kBlockChannels + channel(index);
+  }
+  __device__ __forceinline__ bool channel_valid(int index) const {
+    return kGroupOutputs % kBlockChannels == 0 || group_channel(index) < kGroupOutputs;
+  }
+  __device__ __forceinline__ int position(int row) const {
+    return geometry().row_position(row_warp, lane / 4, row);
+  }
+  /// Output position of the lane's row.
+  __device__ __forceinline__ Triple output(int row) const {
+    const Triple p = geometry().position_at(position(row));
+    return {KW_EPILOGUE_REDUCE_DEPTH ? 0 : tile.d * KNOB_tile_d + p.d, tile.h * KNOB_tile_h + p.h,
+            tile.w * KNOB_tile_w + p.w};
+  }
+  __device__ __forceinline__ bool valid(int row) const {
+    constexpr int kPositions = geometry().positions();
+    const Triple p = output(row);
+    return (kPositions % KNOB_warp_positions == 0 || position(row) < kPositions) &&
+           (kResultD % KNOB_tile_d == 0 || p.d < kResultD) && (KW_OH % KNOB_tile_h == 0 || p.h < KW_OH) &&
+           (KW_OW % KNOB_tile_w == 0 || p.w < KW_OW);
+  }
+};
+
+/// A lane's results: [row][column].
+using Results = float[kRows][2 * kColumns];
+
+/// Adds the bias and moves the sums to [row][column].
+__device__ __forceinline__ void take_sums(Results& results, const float (&sums)[kRows / 2][kColumns][4],
+                                          const float* packed, const Place& place) {
+#pragma unroll
+  for (int c = 0; c < 2 * kColumns; ++c) {
+    const float bias = KW_BIAS ? __ldg(packed + kPackedBias + place.padded_channel(c)) : 0.0f;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      results[r][c] = kw_before(sums[r / 2][c / 2][r % 2 * 2 + c % 2] + bias, 0);
+  }
+}
+
+#if KW_EPILOGUE_REDUCE_DEPTH
+__device__ __forceinline__ float fold(float a, float b) {
+#if KW_EPILOGUE_MIN
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#elif KW_EPILOGUE_MAX
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#else
+  return a + b;
+#endif
+}
+#endif
+
+#if KW_EPILOGUE_SOFTMAX
+/// Softmax over the channels: a quad holds all channels of its positions.
+__device__ __forceinline__ void softmax_channels(Results& results, const Place& place) {
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    float highest = __int_as_float(0xff800000);
+#pragma unroll
+    for (int c = 0; c < 2 * kColumns; ++c)
+      if (place.channel_valid(c)) highest = fmaxf(highest, results[r][c]);
+    for (int step = 1; step <= 2; step *= 2)
+      highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, step));
+    float sum = 0;
+#pragma unroll
+    for (int c = 0; c < 2 * kColumns; ++c) {
+      results[r][c] = expf(results[r][c] - highest);
+      if (place.channel_valid(c)) sum += results[r][c];
+    }
+    for (int step = 1; step <= 2; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+#pragma unroll
+    for (int c = 0; c < 2 * kColumns; ++c) results[r][c] = kw_after(results[r][c] / sum, 0);
+  }
+}
+#endif
+
+#if KW_EPILOGUE_NORM
+constexpr int kNormChannels = KW_K / KW_NORM_GROUPS;
+constexpr int kRowWarps = geometry().row_warps();
+/// Blocks that share the positions of a sample: a cluster.
+constexpr int kCluster = static_cast<int>(geometry().tile_groups());
+
+__device__ __forceinline__ void cluster_barrier() {
+  if constexpr (kCluster > 1) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+  } else {
+    __syncthreads();
+  }
+}
+
+/// The float at `local`, an address in this block's shared memory, of block `rank` of the cluster.
+__device__ __forceinline__ float cluster_load(const float* local, int rank) {
+  if constexpr (kCluster == 1) return *local;
+  float value = 0;
+#if __CUDA_ARCH__ >= 900
+  unsigned remote;
+  const unsigned mine = static_cast<unsigned>(__cvta_generic_to_shared(local));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(mine), "r"(rank));
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(remote) : "memory");
+#endif
+  return value;
+}
+
+/// Sums (x - centre)^power for power 1 or 2 of every channel over the valid positions of the cluster into
+/// totals[channels_per_block]; `centre` is by the lane's columns. Ends with a barrier of the block.
+template <int kPower>
+__device__ __forceinline__ void channel_totals(const Results& results, const float (&centre)[2 * kColumns],
+                                               const Place& place, float* partial, float* mine,
+                                               float* totals) {
+#pragma unroll
+  for (int c = 0; c < 2 * kColumns; ++c) {
+    float sum = 0;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const float x = results[r][c] - centre[c];
+      if (place.valid(r)) sum += kPower == 1 ? x : x * x;
+    }
+    for (int step = 4; step <= 16; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (place.lane < 4) partial[place.channel(c) * kRowWarps + place.row_warp] = sum;
+  }
+  __syncthreads();
+  for (int channel = threadIdx.x; channel < kBlockChannels; channel += kThreads) {
+    float sum = 0;
+    for (int warp = 0; warp < kRowWarps; ++warp) sum += partial[channel * kRowWarps + warp];
+    mine[channel] = sum;
+  }
+  cluster_barrier();
+  for (int channel = threadIdx.x; channel < kBlockChannels; channel += kThreads) {
+    float sum = 0;
+    for (int rank = 0; rank < kCluster; ++rank) sum += cluster_load(mine + channel, rank);
+    totals[channel] = sum;
+  }
+  __syncthreads();
+}
+
+/// Sum of the totals over the norm's group of each of the lane's channels.
+__device__ __forceinline__ void group_totals(float (&sums)[2 * kColumns], const float* totals,
+                                             const Place& place) {
+#pragma unroll
+  for (int c = 0; c < 2 * kColumns; ++c) {
+    const int first = place.channel(c) / kNormChannels * kNormChannels;
+    float sum = 0;
+    for (int j = 0; j < kNormChannels; ++j) sum += totals[first + j];
+    sums[c] = sum;
+  }
+}
+
+/// Normalises in place: the cluster holds whole groups of the norm. `shared` has room for a partial sum of
+/// every channel and row warp, and two figures of every channel.
+__device__ __forceinline__ void normalise(Results& results, const float* packed, float* shared,
+                                          const Place& place) {
+  constexpr float kCount = static_cast<float>(1.0 * kNormChannels * kOutPlane);
+  float *mine = shared + kBlockChannels * kRowWarps, *totals = mine + kBlockChannels;
+  float mean[2 * kColumns], variance[2 * kColumns];
+#pragma unroll
+  for (int c = 0; c < 2 * kColumns; ++c) mean[c] = 0;
+  channel_totals<1>(results, mean, place, shared, mine, totals);
+  group_totals(mean, totals, place);
+#pragma unroll
+  for (int c = 0; c < 2 * kColumns; ++c) mean[c] /= kCount;
+  // The others must have read `mine` before it is written again, and before this block ends.
+  cluster_barrier();
+  channel_totals<2>(results, mean, place, shared, mine, totals);
+  group_totals(variance, totals, place);
+#pragma unroll
+  for (int c = 0; c < 2 * kColumns; ++c) {
+    float scale = 1.0f / sqrtf(variance[c] / kCount + KW_NORM_EPS), shift = 0.0f;
+#if KW_NORM_AFFINE
+    scale *= __ldg(packed + kPackedScale + place.padded_channel(c));
+    shift = __ldg(packed + kPackedShift + place.padded_channel(c));
+#endif
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      results[r][c] = kw_between(fmaf(results[r][c] - mean[c], scale, shift), 0);
+  }
+  cluster_barrier();
+}
+#endif
+
+template <int kCount>
+__device__ __forceinline__ void store_elements(Element* memory, const float (&values)[kCount]) {
+  constexpr int kBytes = kCount * static_cast<int>(sizeof(Element));
+  union {
+    Element elements[kCount];
+    unsigned words[kBytes >= 4 ? kBytes / 4 : 1];
+  } raw;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) from_float(raw.elements[i], values[i]);
+  if constexpr (kBytes == 16)
+    *reinterpret_cast<uint4*>(memory) = make_uint4(raw.words[0], raw.words[1], raw.words[2], raw.words[3]);
+  else if constexpr (kBytes == 8)
+    *reinterpret_cast<uint2*>(memory) = make_uint2(raw.words[0], raw.words[1]);
+  else if constexpr (kBytes == 4)
+    *reinterpret_cast<unsigned*>(memory) = raw.words[0];
+  else
+    *memory = raw.elements[0];
+}
+
+/// Widest store of a lane's neighbouring positions that every row of the output is aligned for.
+constexpr int kStore = KW_NHWC               ? 1
+                       : KW_OW % 4 == 0      ? smaller(4, KNOB_store_width)
+                       : KW_OW % 2 == 0      ? smaller(2, KNOB_store_width)
+                                             : 1;
+
+__device__ __forceinline__ void store_results(const Results& results, Element* output, const Place& place) {
+  const long long sample = static_cast<long long>(place.block.sample) * KW_K * kOutPlane;
+#pragma unroll
+  for (int r = 0; r < kRows; r += kStore) {
+    if (!place.valid(r)) continue;
+    const Triple p = place.output(r);
+    const OutOffset position = (static_cast<OutOffset>(p.d) * KW_OH + p.h) * KW_OW + p.w;
+    if constexpr (KW_NHWC) {
+      Element* base = output + sample + position * KW_K + place.block.group * kGroupOutputs;
+#pragma unroll
+      for (int c = 0; c < 2 * kColumns; c += 2) {
+        Element* target = base + place.group_channel(c);
+        if constexpr (kGroupOutputs % 2 == 0 && KW_K % 2 == 0) {
+          const float pair[2] = {results[r][c], results[r][c + 1]};
+          if (place.channel_valid(c)) store_elements<2>(target, pair);
+        } else {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const float one[1] = {results[r][c + i]};
+            if (place.channel_valid(c + i)) store_elements<1>(target + i, one);
+          }
+        }
+      }
+    } else {
+      Element* base = output + sample + static_cast<long long>(place.block.group * kGroupOutputs) * kOutPlane;
+#pragma unroll
+      for (int c = 0; c < 2 * kColumns; ++c) {
+        float values[kStore];
+#pragma unroll
+        for (int i = 0; i < kStore; ++i) values[i] = results[r + i][c];
+        if (place.channel_valid(c))
+          store_elements<kStore>(
+              base + static_cast<OutOffset>(place.group_channel(c)) * static_cast<OutOffset>(kOutPlane) + position,
+              values);
+      }
+    }
+  }
+}
+
+}  // namespace knobwise::implicit_gemm
+
+/// Packs weights (rounded and split), bias and the norm's affine parameters, zeros where a tile reaches past
+/// the last channel or tap. The pointers that a problem does not have are not parameters.
+extern "C" __global__ void implicit_gemm_pack(const knobwise::implicit_gemm::Element* weights,
+#if KW_BIAS
+                                              const knobwise::implicit_gemm::Element* bias,
+#endif
+#if KW_EPILOGUE_NORM && KW_NORM_AFFINE
+                                              const knobwise::implicit_gemm::Element* scale,
+                                              const knobwise::implicit_gemm::Element* shift,
+#endif
+                                              float* packed) {
+  using namespace knobwise::implicit_gemm;
+  constexpr Geometry g = geometry();
+  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
+  const long long first = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  constexpr int kColumnTiles = kBlockChannels / 8;
+  for (long long index = first; index < g.packed_weight_bytes() / kEntryBytes; index += step) {
+    const int lane = static_cast<int>(index % 32);
+    const int column = static_cast<int>(index / 32 % kColumnTiles);
+    const int k_step = static_cast<int>(index / (32 * kColumnTiles) % g.k_steps());
+    const int stage = static_cast<int>(index / (32 * kColumnTiles * g.k_steps()));
+    const int channel_step = stage % g.channel_steps(), block = stage / g.channel_steps();
+    const int channel = block % g.channel_blocks() * kBlockChannels + column * 8 + lane / 4;
+    const int v = 4 * k_step + lane % 4;
+    float values[kVector];
+    for (int e = 0; e < kVector; ++e) {
+      const int in_step = g.element_channel(v, e);
+      const int c = channel_step * KNOB_input_channels_per_step + in_step;
+      const Triple tap = g.element_tap(v, e);
+      const bool valid = v < g.vectors() && in_step < KNOB_input_channels_per_step && c < kGroupInputs &&
+                         channel < kGroupOutputs && tap.w < KW_S;
+      const long long row = static_cast<long long>(block / g.channel_blocks()) * kGroupOutputs + channel;
+      values[e] = valid ? to_float(weights[(((row * kGroupInputs + c) * KW_T + tap.d) * KW_R + tap.h) * KW_S +
+                                           tap.w])
+                        : 0.0f;
+    }
+    store_entry(reinterpret_cast<unsigned char*>(packed) + index * kEntryBytes, make_entry(values));
+  }
+  for (long long index = first; index < kPaddedChannels; index += step) {
+    const int block = static_cast<int>(index) / kBlockChannels;
+    const int channel = block % g.channel_blocks() * kBlockChannels + static_cast<int>(index) % kBlockChannels;
+    const int source = block / g.channel_blocks() * kGroupOutputs + channel;
+    const bool valid = channel < kGroupOutputs;
+#if KW_BIAS
+    packed[kPackedBias + index] = valid ? to_float(bias[source]) : 0.0f;
+#endif
+#if KW_EPILOGUE_NORM && KW_NORM_AFFINE
+    packed[kPackedScale + index] = valid ? to_float(scale[source]) : 0.0f;
+    packed[kPackedShift + index] = valid ? to_float(shift[source]) : 0.0f;
+#endif
+    (void)source, (void)valid;
+  }
+}
+
+extern "C" __global__ void
+#if KW_EPILOGUE_NORM && KW_CLUSTER > 1
+__cluster_dims__(KW_CLUSTER, 1, 1)
+#endif
+    __launch_bounds__(knobwise::implicit_gemm::kThreads, KNOB_min_blocks)
+        implicit_gemm(const knobwise::implicit_gemm::Element* __restrict__ input,
+                      const float* __restrict__ packed,
+                      knobwise::implicit_gemm::Element* __restrict__ output) {
+  using namespace knobwise::implicit_gemm;
+  constexpr Geometry g = geometry();
+  extern __shared__ __align__(128) unsigned char shared[];
+
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
+  Place place{g.origin(blockIdx.x), {}, warp % g.row_warps(), warp / g.row_warps(), thread % 32};
+  const int first_tile = place.block.first_tile;
+  const int steps = g.block_tiles(first_tile) * g.channel_steps();
+  const Element* group_input =
+      input + static_cast<long long>(place.block.sample) * KW_C * kInPlane +
+      static_cast<long long>(place.block.group * kGroupInputs) * (KW_NHWC ? 1 : kInPlane);
+  const unsigned char* block_weights =
+      reinterpret_cast<const unsigned char*>(packed) +
+      static_cast<long long>(place.block.group * g.channel_blocks() + place.block.channel_block) *
+          g.channel_steps() * g.weight_step_bytes();
+
+  int* offsets = reinterpret_cast<int*>(shared);
+  for (int v = thread; v < 4 * g.k_steps(); v += kThreads) offsets[v] = g.vector_offset(v) * kEntryBytes;
+  int rows[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int position = place.position(r);
+    rows[r] = g.position_entry(g.position_at(position < g.positions() ? position : 0)) * kEntryBytes;
+  }
+  const int lane_weights = (place.column_warp * kColumns * 32 + place.lane) * kEntryBytes;
+  const auto input_buffer = [&](int step) { return shared + g.input_begin() + step % kBuffers * g.input_bytes(); };
+  const auto weight_buffer = [&](int step) {
+    return shared + g.weights_begin() + (g.channel_steps() == 1 ? 0 : step % kBuffers * g.weight_step_bytes());
+  };
+  const auto stage_step_weights = [&](int step) {
+    if (KW_WEIGHTS_SHARED && (step == 0 || g.channel_steps() > 1))
+      stage_weights(weight_buffer(step), block_weights, step % g.channel_steps());
+  };
+
+  if constexpr (kBuffers == 2) {
+    stage_step_weights(0);
+    stage_input(input_buffer(0), group_input, step_at(first_tile, 0));
+    await_copies();
+    __syncthreads();
+  }
+
+  float sums[kRows / 2][kColumns][4];
+#if KW_EPILOGUE_REDUCE_DEPTH
+  Results folded;
+#endif
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    if constexpr (kBuffers == 1) {
+      if (step > 0) __syncthreads();
+      stage_step_weights(step);
+      stage_input(input_buffer(step), group_input, step_at(first_tile, step));
+      await_copies();
+      __syncthreads();
+    }
+    const bool more = kBuffers == 2 && step + 1 < steps;
+#if KNOB_stages == 2
+    Fetched fetched;
+    if (more) {
+      stage_step_weights(step + 1);
+      fetch_step(fetched, group_input, step_at(first_tile, step + 1));
+    }
+#endif
+    const unsigned char* weights =
+        (KW_WEIGHTS_SHARED ? weight_buffer(step)
+                           : block_weights + static_cast<long long>(step % g.channel_steps()) *
+                                                 g.weight_step_bytes()) +
+        lane_weights;
+    Results results;
+#if KW_EPILOGUE_REDUCE_DEPTH
+#pragma unroll 1
+    for (int depth = 0; depth < KW_OD; ++depth) {
+#pragma unroll
+      for (int i = 0; i < kRows / 2 * kColumns * 4; ++i) (&sums[0][0][0])[i] = 0;
+      multiply_step(sums, input_buffer(step) + depth * KW_STRIDE_D * g.depth_pitch() * kEntryBytes, rows, offsets,
+                    weights);
+      take_sums(results, sums, packed, place);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+#pragma unroll
+        for (int c = 0; c < 2 * kColumns; ++c)
+          folded[r][c] = depth == 0 ? results[r][c] : fold(folded[r][c], results[r][c]);
+    }
+#else
+    if (step % g.channel_steps() == 0) {
+#pragma unroll
+      for (int i = 0; i < kRows / 2 * kColumns * 4; ++i) (&sums[0][0][0])[i] = 0;
+    }
+    multiply_step(sums, input_buffer(step), rows, offsets, weights);
+#endif
+#if KNOB_stages == 2
+    if (more) deposit_step(input_buffer(step + 1), fetched);
+    if (kBuffers == 2) {
+      await_copies();
+      __syncthreads();
+    }
+#endif
+    if (step % g.channel_steps() != g.channel_steps() - 1) continue;
+    place.tile = g.tile_at(first_tile + step / g.channel_steps());
+#if KW_EPILOGUE_REDUCE_DEPTH
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+#pragma unroll
+      for (int c = 0; c < 2 * kColumns; ++c)
+        results[r][c] = kw_between(KW_EPILOGUE_MEAN ? folded[r][c] / KW_OD : folded[r][c], 0);
+#else
+    take_sums(results, sums, packed, place);
+#endif
+#if KW_EPILOGUE_SOFTMAX
+    softmax_channels(results, place);
+#elif KW_EPILOGUE_NORM
+    normalise(results, packed, reinterpret_cast<float*>(shared + g.epilogue_begin()), place);
+#endif
+    store_results(results, output, place);
+  }
+}

@@ -1,0 +1,202 @@
+#include "kernels/cuda/implicit_gemm_family.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/cuda/device_source.h"
+#include "kernels/cuda/fused_epilogue.h"
+
+namespace knobwise {
+namespace {
+
+/// Raised whenever this file changes what it generates from the same sources.
+constexpr std::string_view kHostVersion = "1";
+constexpr std::int64_t kMostSoftmaxChannels = 128;
+
+using implicit_gemm::Geometry;
+
+FusedEpilogue epilogue_of(const Problem& problem) {
+  std::string reason;
+  const auto plan = plan_fused_epilogue(problem, reason);
+  if (!plan) throw std::logic_error(reason);
+  return *plan;
+}
+
+implicit_gemm::Triple triple(const std::array<std::int64_t, 3>& values) {
+  return {static_cast<int>(values[0]), static_cast<int>(values[1]), static_cast<int>(values[2])};
+}
+
+/// Pads rows and planes so that a warp's reads meet the fewest bank conflicts; the smallest such pads.
+void choose_pads(Geometry& tiling) {
+  constexpr int kSteps = 6, kRowPads = 8, kPlanePads = 8;
+  int best = -1, best_row = 0, best_plane = 0;
+  for (int row = 0; row < kRowPads; ++row)
+    for (int plane = 0; plane < kPlanePads; ++plane) {
+      tiling.row_pad = row, tiling.plane_pad = plane;
+      int extra = 0;
+      for (int step = 0; step < std::min(kSteps, tiling.k_steps()); ++step)
+        extra += tiling.conflicts(step, 0);
+      if (best < 0 || extra < best) best = extra, best_row = row, best_plane = plane;
+      if (tiling.planes() == 1) break;
+    }
+  tiling.row_pad = best_row, tiling.plane_pad = best_plane;
+}
+
+std::optional<std::string> size_problem(const Problem& problem) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 29;
+  const Extents out = problem.conv_extents();
+  for (const std::int64_t extent : {problem.n, problem.c, problem.k, problem.in[0], problem.in[1],
+                                    problem.in[2], out.d, out.h, out.w, problem.pad[0], problem.pad[1],
+                                    problem.pad[2], problem.stride[0], problem.stride[1], problem.stride[2]})
+    if (extent > kMost) return fmt::format("an extent of {} is above {}", extent, kMost);
+  return std::nullopt;
+}
+
+std::optional<std::string> epilogue_problem(const Problem& problem) {
+  std::string reason;
+  const auto epilogue = plan_fused_epilogue(problem, reason);
+  if (!epilogue) return reason;
+  if (epilogue->softmax && (problem.groups != 1 || problem.k > kMostSoftmaxChannels))
+    return fmt::format("a fused softmax takes at most {} channels of one group", kMostSoftmaxChannels);
+  return std::nullopt;
+}
+
+bool splits(const Configuration& configuration) {
+  return configuration.text("precision").ends_with("x3");
+}
+bool is_tf32(const Configuration& configuration) {
+  return configuration.text("precision").starts_with("tf32");
+}
+
+std::string tiling_source(const Geometry& tiling, int cluster) {
+  return fmt::format(
+      "#define KW_WORD_ELEMENTS {}\n#define KW_SPLITS {}\n#define KW_GATHER_TAPS {}\n#define "
+      "KW_TAPS_OUTERMOST {}\n#define KW_WEIGHTS_SHARED {}\n#define KW_CHANNELS_FIRST {}\n#define KW_ROW_PAD "
+      "{}\n"
+      "#define KW_PLANE_PAD {}\n#define KW_CLUSTER {}\n",
+      tiling.word_elements, tiling.splits, tiling.gather_taps, tiling.taps_outermost, tiling.weights_shared,
+      tiling.channels_first, tiling.row_pad, tiling.plane_pad, cluster);
+}
+
+KernelLaunch pack_launch(const Problem& problem, bool affine, std::int64_t entries) {
+  KernelLaunch launch{"implicit_gemm_pack", {1, 1, 1}, {256, 1, 1}, 0, {{Slot::parameter, 0}}};
+  launch.grid[0] = static_cast<std::uint32_t>(std::clamp<std::int64_t>((entries + 255) / 256, 1, 4096));
+  const std::size_t count = 1 + (problem.bias ? 1 : 0) + (affine ? 2 : 0);
+  for (std::size_t i = 1; i < count; ++i) launch.arguments.push_back({Slot::parameter, i});
+  launch.arguments.push_back({Slot::packed, 0});
+  return launch;
+}
+
+class ImplicitGemm final : public KernelFamily {
+ public:
+  std::string_view name() const override { return "implicit_gemm"; }
+  Backend backend() const override { return Backend::cuda; }
+
+  std::optional<std::string> unsupported_reason(const Problem& problem,
+                                                const DeviceInfo& device) const override {
+    if (device.compute_capability < 80)
+      return fmt::format("implicit_gemm uses matrix instructions of compute capability 8.0, not {}.{}",
+                         device.compute_capability / 10, device.compute_capability % 10);
+    if (auto reason = epilogue_problem(problem)) return reason;
+    if (auto reason = size_problem(problem)) return reason;
+    if (bind_space(*this, problem, device).size() == 0)
+      return "no tile of the input with its halo fits in shared memory";
+    return std::nullopt;
+  }
+
+  std::string_view space_json() const override {
+    static const std::string text = device_source("cuda_implicit_gemm.json");
+    return text;
+  }
+
+  std::vector<std::pair<std::string, Value>> extra_constants(const Problem& problem,
+                                                             const DeviceInfo&) const override {
+    const FusedEpilogue epilogue = epilogue_of(problem);
+    return {{"epilogue_reduce_depth", Value(std::int64_t{epilogue.reduction.has_value()})},
+            {"epilogue_softmax", Value(std::int64_t{epilogue.softmax.has_value()})},
+            {"epilogue_norm_channels", Value(epilogue.norm_channels(problem))},
+            {"dtype", Value(std::string(to_string(problem.dtype)))},
+            {"layout", Value(std::string(to_string(problem.layout)))}};
+  }
+
+  std::string source_hash() const override {
+    return text_digest({kHostVersion, space_json(), device_source("implicit_gemm_geometry.h"),
+                        device_source("implicit_gemm.cuh")});
+  }
+
+  KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
+                             const DeviceInfo& device) const override;
+
+  OutputTile tile(const Problem& problem, const Configuration& configuration) const override {
+    const Geometry tiling = implicit_gemm_tiling(problem, configuration);
+    return {tiling.channels_per_block, tiling.tile.d, tiling.tile.h, tiling.tile.w};
+  }
+};
+
+KernelInstance ImplicitGemm::instantiate(const Problem& problem, const Configuration& configuration,
+                                         const DeviceInfo&) const {
+  const FusedEpilogue epilogue = epilogue_of(problem);
+  const Geometry tiling = implicit_gemm_tiling(problem, configuration);
+  const bool affine = epilogue.norm && problem.epilogue[*epilogue.norm].affine;
+  const int cluster = epilogue.norm ? static_cast<int>(tiling.tile_groups()) : 1;
+  KernelInstance instance;
+  instance.source = source_prelude(problem, configuration) + tiling_source(tiling, cluster) +
+                    epilogue.source(problem) + device_source("implicit_gemm_geometry.h") +
+                    device_source("implicit_gemm.cuh");
+  instance.packed_bytes =
+      static_cast<std::size_t>(tiling.packed_weight_bytes() +
+                               4LL * tiling.padded_channels() * ((problem.bias ? 1 : 0) + (affine ? 2 : 0)));
+  instance.prepare = {pack_launch(problem, affine, tiling.packed_weight_bytes() / tiling.entry_bytes())};
+  instance.run = {KernelLaunch{"implicit_gemm",
+                               {static_cast<std::uint32_t>(tiling.blocks()), 1, 1},
+                               {static_cast<std::uint32_t>(tiling.threads()), 1, 1},
+                               static_cast<std::uint32_t>(tiling.shared_bytes(epilogue.norm.has_value())),
+                               {{Slot::input}, {Slot::packed}, {Slot::output}}}};
+  return instance;
+}
+
+}  // namespace
+
+Geometry implicit_gemm_tiling(const Problem& problem, const Configuration& configuration) {
+  const auto knob = [&](std::string_view name) { return static_cast<int>(configuration.integer(name)); };
+  const Extents out = problem.conv_extents();
+  Geometry tiling{static_cast<int>(problem.n),
+                  static_cast<int>(problem.c),
+                  static_cast<int>(problem.k),
+                  static_cast<int>(problem.groups),
+                  triple(problem.in),
+                  triple(problem.filter),
+                  triple(problem.stride),
+                  triple(problem.pad),
+                  triple(problem.dilation),
+                  triple({out.d, out.h, out.w}),
+                  {knob("tile_d"), knob("tile_h"), knob("tile_w")},
+                  knob("channels_per_block"),
+                  knob("warp_positions"),
+                  knob("warp_channels"),
+                  knob("input_channels_per_step"),
+                  knob("tiles_per_block"),
+                  knob("stages"),
+                  knob("store_width"),
+                  knob("vector_width"),
+                  is_tf32(configuration) ? 1 : 2,
+                  splits(configuration) ? 2 : 1,
+                  configuration.text("gather") == "taps",
+                  configuration.text("reduction_order") == "taps_outermost",
+                  configuration.text("weights_source") == "shared",
+                  configuration.text("grid_order") == "channels_first",
+                  epilogue_of(problem).reduction.has_value(),
+                  0,
+                  0};
+  choose_pads(tiling);
+  return tiling;
+}
+
+const KernelFamily& cuda_implicit_gemm_family() {
+  static const ImplicitGemm family;
+  return family;
+}
+
+}  // namespace knobwise

@@ -1,0 +1,269 @@
+// Where the implicit GEMM on mma.sync keeps every input, weight and output: one description for the device
+// source and the host.
+//
+// Compiles as C++17 on the host and under NVRTC; includes nothing.
+#ifndef KNOBWISE_KERNELS_CUDA_IMPLICIT_GEMM_GEOMETRY_H
+#define KNOBWISE_KERNELS_CUDA_IMPLICIT_GEMM_GEOMETRY_H
+
+#ifdef __CUDACC__
+#define KW_HOST_DEVICE __host__ __device__
+#else
+#define KW_HOST_DEVICE
+#endif
+
+namespace knobwise::implicit_gemm {
+
+struct Triple {
+  int d, h, w;
+};
+
+/// What a block works on.
+struct BlockOrigin {
+  int sample;
+  int group;          ///< Of the convolution.
+  int channel_block;  ///< Within the group.
+  int first_tile;     ///< Index of the first output tile.
+};
+
+constexpr KW_HOST_DEVICE int ceil_div(int a, int b) {
+  return (a + b - 1) / b;
+}
+constexpr KW_HOST_DEVICE int round_up(int a, int b) {
+  return ceil_div(a, b) * b;
+}
+constexpr KW_HOST_DEVICE int smaller(int a, int b) {
+  return a < b ? a : b;
+}
+constexpr KW_HOST_DEVICE int common_divisor(int a, int b) {
+  return b == 0 ? a : common_divisor(b, a % b);
+}
+
+/// A convolution as a matrix product, and its tiling. Rows are output positions, columns output channels, the
+/// reduction runs over vectors. Obtain derived figures from the members only.
+///
+/// A *vector* is what one lane feeds to one matrix instruction for one row: vector_elements() neighbours
+/// along the input channels, or along w (gather_taps). An *entry* is a vector in shared memory, split into
+/// `splits` terms. An instruction takes 4 vectors of 16 rows, one for each of the 4 lanes of a quad.
+///
+/// A block computes channels_per_block channels of a tile of positions, w fastest. Its input, with the halo,
+/// lies in shared memory as entries [plane][d][h][w], where a plane is a chunk of channels, or one channel
+/// (gather_taps). A warp computes warp_positions x warp_channels.
+struct Geometry {
+  // The problem.
+  int samples, input_channels, output_channels, groups;
+  Triple in, filter, stride, pad, dilation, out;
+  // The tiling.
+  Triple tile;
+  int channels_per_block, warp_positions, warp_channels;
+  int channels_per_step;   ///< Input channels staged together.
+  int tiles_per_block;     ///< Output tiles that a block goes through one after another.
+  int stages;              ///< 2: the next step's operands are fetched while this one's are multiplied.
+  int store_width;         ///< Neighbouring positions along w that a lane holds: 1, 2 or 4.
+  int fetch_width;         ///< Neighbours along w that a thread fetches together: 1, 2 or 4.
+  int word_elements;       ///< Elements in a 32-bit operand: 2 (16-bit types) or 1 (tf32).
+  int splits;              ///< Terms that an operand is a sum of: 1 or 2.
+  int gather_taps;         ///< 1: a vector's elements are neighbours along w; 0: along the channels.
+  int taps_outermost;      ///< 1: vectors in the order (tap, plane); 0: (plane, tap).
+  int weights_shared;      ///< 1: weights are staged in shared memory; 0: read through the cache.
+  int channels_first;      ///< 1: neighbouring blocks differ in channels; 0: in position.
+  int whole_depth;         ///< 1: a block goes through all output depths, one at a time.
+  int row_pad, plane_pad;  ///< Unused entries after a row and a plane, against bank conflicts.
+
+  // ---- Channels ----
+  constexpr KW_HOST_DEVICE int inputs_per_group() const { return input_channels / groups; }
+  constexpr KW_HOST_DEVICE int outputs_per_group() const { return output_channels / groups; }
+  constexpr KW_HOST_DEVICE int channel_blocks() const {
+    return ceil_div(outputs_per_group(), channels_per_block);
+  }
+  constexpr KW_HOST_DEVICE int channel_steps() const {
+    return ceil_div(inputs_per_group(), channels_per_step);
+  }
+  /// Channels of the whole output, each group padded to whole blocks.
+  constexpr KW_HOST_DEVICE int padded_channels() const {
+    return groups * channel_blocks() * channels_per_block;
+  }
+
+  // ---- Vectors of the reduction ----
+  constexpr KW_HOST_DEVICE int vector_elements() const { return 2 * word_elements; }
+  constexpr KW_HOST_DEVICE int planes() const {
+    return gather_taps ? channels_per_step : ceil_div(channels_per_step, vector_elements());
+  }
+  /// Vectors that a row of taps takes for one plane.
+  constexpr KW_HOST_DEVICE int row_vectors() const {
+    return gather_taps ? ceil_div(filter.w, vector_elements()) : filter.w;
+  }
+  constexpr KW_HOST_DEVICE int plane_vectors() const { return filter.d * filter.h * row_vectors(); }
+  constexpr KW_HOST_DEVICE int vectors() const { return planes() * plane_vectors(); }
+  /// Matrix instructions, for a tile of 16 rows and 8 columns, that a step takes.
+  constexpr KW_HOST_DEVICE int k_steps() const { return ceil_div(vectors(), 4); }
+  constexpr KW_HOST_DEVICE int vector_plane(int v) const {
+    return taps_outermost ? v % planes() : v / plane_vectors();
+  }
+  constexpr KW_HOST_DEVICE int vector_tap(int v) const {
+    return taps_outermost ? v / planes() : v % plane_vectors();
+  }
+  /// Input channel, within the step, of element `element` of vector v.
+  constexpr KW_HOST_DEVICE int element_channel(int v, int element) const {
+    return gather_taps ? vector_plane(v) : vector_plane(v) * vector_elements() + element;
+  }
+  /// Tap of element `element` of vector v; its w may be past the filter.
+  constexpr KW_HOST_DEVICE Triple element_tap(int v, int element) const {
+    const int tap = vector_tap(v), row = tap / row_vectors(), column = tap % row_vectors();
+    return {row / filter.h, row % filter.h, gather_taps ? column * vector_elements() + element : column};
+  }
+
+  // ---- Input in shared memory, in entries ----
+  /// Input elements along w from one entry to the next.
+  constexpr KW_HOST_DEVICE int unit() const {
+    return gather_taps ? common_divisor(stride.w, vector_elements()) : 1;
+  }
+  /// Columns staged before the first one needed, so that fetches start aligned.
+  constexpr KW_HOST_DEVICE int lead() const { return (fetch_width - pad.w % fetch_width) % fetch_width; }
+  constexpr KW_HOST_DEVICE int staged_w() const {
+    const int last = (tile.w - 1) * stride.w +
+                     (gather_taps ? (row_vectors() - 1) * vector_elements() : (filter.w - 1) * dilation.w);
+    return gather_taps ? last / unit() + 1 : round_up(lead() + last + 1, fetch_width);
+  }
+  constexpr KW_HOST_DEVICE int staged_h() const {
+    return (tile.h - 1) * stride.h + (filter.h - 1) * dilation.h + 1;
+  }
+  constexpr KW_HOST_DEVICE int staged_d() const {
+    return ((whole_depth ? out.d : tile.d) - 1) * stride.d + (filter.d - 1) * dilation.d + 1;
+  }
+  constexpr KW_HOST_DEVICE int row_pitch() const { return staged_w() + row_pad; }
+  constexpr KW_HOST_DEVICE int depth_pitch() const { return staged_h() * row_pitch(); }
+  constexpr KW_HOST_DEVICE int plane_pitch() const { return staged_d() * depth_pitch() + plane_pad; }
+  constexpr KW_HOST_DEVICE int step_entries() const { return planes() * plane_pitch(); }
+  /// From the entry of an output position to the one that vector v reads for it.
+  constexpr KW_HOST_DEVICE int vector_offset(int v) const {
+    if (v >= vectors()) return 0;
+    const Triple tap = element_tap(v, 0);
+    return vector_plane(v) * plane_pitch() + tap.d * dilation.d * depth_pitch() +
+           tap.h * dilation.h * row_pitch() + (gather_taps ? tap.w / unit() : tap.w * dilation.w);
+  }
+  /// Entry of the tile's position (d, h, w) for a vector with offset 0.
+  constexpr KW_HOST_DEVICE int position_entry(Triple position) const {
+    return lead() + position.d * stride.d * depth_pitch() + position.h * stride.h * row_pitch() +
+           position.w * (stride.w / unit());
+  }
+  constexpr KW_HOST_DEVICE int entry_bytes() const { return 8 * splits; }
+
+  // ---- Weights ----
+  /// Bytes of one step's weights of a block: [k step][8 channels][lane][split][word].
+  constexpr KW_HOST_DEVICE int weight_step_bytes() const {
+    return k_steps() * channels_per_block * 4 * entry_bytes();
+  }
+  /// Bytes of the packed weights: [group][channel block][step]; the per-channel vectors follow.
+  constexpr KW_HOST_DEVICE long long packed_weight_bytes() const {
+    return static_cast<long long>(groups) * channel_blocks() * channel_steps() * weight_step_bytes();
+  }
+
+  // ---- Warps and rows ----
+  constexpr KW_HOST_DEVICE int positions() const { return (whole_depth ? 1 : tile.d) * tile.h * tile.w; }
+  constexpr KW_HOST_DEVICE int row_warps() const { return ceil_div(positions(), warp_positions); }
+  constexpr KW_HOST_DEVICE int column_warps() const { return channels_per_block / warp_channels; }
+  constexpr KW_HOST_DEVICE int threads() const { return 32 * row_warps() * column_warps(); }
+  /// Rows that a lane holds.
+  constexpr KW_HOST_DEVICE int lane_rows() const { return warp_positions / 8; }
+  /// Position, within the block, of a lane's row: may be past positions(). `quad` is lane / 4.
+  constexpr KW_HOST_DEVICE int row_position(int row_warp, int quad, int row) const {
+    return row_warp * warp_positions + row / store_width * 8 * store_width + quad * store_width +
+           row % store_width;
+  }
+  constexpr KW_HOST_DEVICE Triple position_at(int position) const {
+    return {position / (tile.w * tile.h), position / tile.w % tile.h, position % tile.w};
+  }
+
+  // ---- Blocks ----
+  constexpr KW_HOST_DEVICE Triple tiles() const {
+    return {whole_depth ? 1 : ceil_div(out.d, tile.d), ceil_div(out.h, tile.h), ceil_div(out.w, tile.w)};
+  }
+  constexpr KW_HOST_DEVICE long long tiles_per_sample() const {
+    return static_cast<long long>(tiles().d) * tiles().h * tiles().w;
+  }
+  constexpr KW_HOST_DEVICE long long tile_groups() const {
+    return (tiles_per_sample() + tiles_per_block - 1) / tiles_per_block;
+  }
+  constexpr KW_HOST_DEVICE long long blocks() const {
+    return tile_groups() * samples * groups * channel_blocks();
+  }
+  constexpr KW_HOST_DEVICE BlockOrigin origin(unsigned block) const {
+    const unsigned channel_count = static_cast<unsigned>(groups * channel_blocks());
+    const unsigned tile_count = static_cast<unsigned>(tile_groups());
+    const unsigned sample = block / (channel_count * tile_count);
+    const unsigned rest = block % (channel_count * tile_count);
+    const unsigned channel = channels_first ? rest % channel_count : rest / tile_count;
+    const unsigned tile_group = channels_first ? rest / channel_count : rest % tile_count;
+    return {static_cast<int>(sample), static_cast<int>(channel) / channel_blocks(),
+            static_cast<int>(channel) % channel_blocks(), static_cast<int>(tile_group) * tiles_per_block};
+  }
+  constexpr KW_HOST_DEVICE int block_tiles(int first_tile) const {
+    return smaller(tiles_per_block, static_cast<int>(tiles_per_sample()) - first_tile);
+  }
+  constexpr KW_HOST_DEVICE Triple tile_at(int index) const {
+    return {index / (tiles().w * tiles().h), index / tiles().w % tiles().h, index % tiles().w};
+  }
+
+  // ---- Shared memory, in bytes: [vector offsets][weights][input][epilogue] ----
+  constexpr KW_HOST_DEVICE int input_buffers() const {
+    return smaller(stages, channel_steps() * tiles_per_block);
+  }
+  constexpr KW_HOST_DEVICE int weight_buffers() const {
+    return !weights_shared ? 0 : channel_steps() == 1 ? 1 : input_buffers();
+  }
+  constexpr KW_HOST_DEVICE int weights_begin() const { return round_up(16 * k_steps(), 128); }
+  constexpr KW_HOST_DEVICE int input_begin() const {
+    return weights_begin() + weight_buffers() * weight_step_bytes();
+  }
+  constexpr KW_HOST_DEVICE int input_bytes() const { return round_up(step_entries() * entry_bytes(), 128); }
+  constexpr KW_HOST_DEVICE int epilogue_begin() const {
+    return input_begin() + input_buffers() * input_bytes();
+  }
+  /// With a norm: a partial sum of every channel from every warp of rows, then two figures of every channel.
+  constexpr KW_HOST_DEVICE int shared_bytes(bool norm) const {
+    return epilogue_begin() + (norm ? 4 * channels_per_block * (row_warps() + 2) : 0);
+  }
+
+  /// True if the knobs fit together: every quotient above is exact.
+  constexpr KW_HOST_DEVICE bool consistent() const {
+    return channels_per_block % warp_channels == 0 && warp_channels % 8 == 0 &&
+           warp_positions % (8 * store_width) == 0 && warp_positions % 16 == 0 &&
+           (store_width == 1 || tile.w % store_width == 0) &&
+           (fetch_width == 1 ||
+            (!gather_taps && in.w % fetch_width == 0 && tile.w * stride.w % fetch_width == 0)) &&
+           (!gather_taps || dilation.w == 1) && (!whole_depth || (tile.d == 1 && channel_steps() == 1)) &&
+           (channel_steps() == 1 || gather_taps || channels_per_step % vector_elements() == 0);
+  }
+
+  // ---- Bank conflicts ----
+  /// Cycles of shared memory beyond the least that a warp takes to read step `k_step` of a row pair.
+  KW_HOST_DEVICE int conflicts(int k_step, int row) const {
+    const int lanes = 128 / entry_bytes();
+    int extra = 0;
+    for (int first = 0; first < 32; first += lanes) {
+      int worst = 1;
+      for (int lane = first; lane < first + lanes; ++lane) {
+        const int mine = lane_entry(k_step, row, lane);
+        int same = 0;
+        for (int other = first; other < first + lanes; ++other) {
+          const int theirs = lane_entry(k_step, row, other);
+          bool seen = false;
+          for (int before = first; before < other; ++before)
+            seen = seen || lane_entry(k_step, row, before) == theirs;
+          if (!seen && theirs % lanes == mine % lanes) ++same;
+        }
+        if (same > worst) worst = same;
+      }
+      extra += worst - 1;
+    }
+    return extra;
+  }
+  KW_HOST_DEVICE int lane_entry(int k_step, int row, int lane) const {
+    const int position = smaller(row_position(0, lane / 4, row), positions() - 1);
+    return position_entry(position_at(position)) + vector_offset(4 * k_step + lane % 4);
+  }
+};
+
+}  // namespace knobwise::implicit_gemm
+
+#endif  // KNOBWISE_KERNELS_CUDA_IMPLICIT_GEMM_GEOMETRY_H

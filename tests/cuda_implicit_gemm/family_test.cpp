@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "search_spaces/user_error.h"
+#include "tests/cuda_implicit_gemm/problems.h"
+
+namespace knobwise {
+namespace {
+
+using testing::HasSubstr;
+using testing::Optional;
+
+std::optional<std::string> reason(const char* line, int capability = 90) {
+  return cuda_implicit_gemm_family().unsupported_reason(Problem::parse(line), cuda_target_info(capability));
+}
+
+BoundSpace space_of(const char* line) {
+  return bind_space(cuda_implicit_gemm_family(), Problem::parse(line), cuda_target_info(90));
+}
+
+TEST(ImplicitGemmFamily, SupportsTheReferenceProblems) {
+  for (const char* line : kReferenceProblems) EXPECT_EQ(reason(line), std::nullopt) << line;
+}
+
+TEST(ImplicitGemmFamily, SaysWhyAProblemIsNotSupported) {
+  EXPECT_THAT(reason("conv2d n=1 c=8 h=9 w=9 k=8 r=3 s=3 | relu | residual"),
+              Optional(HasSubstr("step 2 of the epilogue, residual")));
+  EXPECT_THAT(reason("conv2d n=1 c=8 h=9 w=9 k=8 r=3 s=3 | max channel"), Optional(HasSubstr("max")));
+  EXPECT_THAT(reason("conv2d n=1 c=8 h=9 w=9 k=1024 r=3 s=3 | softmax channel"),
+              Optional(HasSubstr("128 channels")));
+  EXPECT_THAT(reason("conv2d n=1 c=1 h=2000 w=2000 k=8 r=999 s=999"),
+              Optional(HasSubstr("shared memory")));
+}
+
+TEST(ImplicitGemmFamily, OffersConfigurationsForEverySupportedProblem) {
+  for (const char* line : kExactProblems) EXPECT_GT(space_of(line).size(), 0u) << line;
+  for (const char* line : kExactMatrixProblems) EXPECT_GT(space_of(line).size(), 0u) << line;
+  for (const char* line : kRoundedProblems) EXPECT_GT(space_of(line).size(), 0u) << line;
+}
+
+/// A problem with every parameter drawn from values that occur, some of which do not fit together.
+std::string random_problem(std::mt19937& random) {
+  const auto one_of = [&random](const std::vector<int>& values) {
+    return values[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random)];
+  };
+  const int rank = one_of({1, 2, 3}), groups = one_of({1, 1, 1, 2, 8});
+  std::string line = fmt::format("conv{}d n={} c={} k={} groups={}", rank, one_of({1, 2, 128}),
+                                 groups * one_of({1, 2, 3, 5, 16, 100}),
+                                 groups * one_of({1, 2, 3, 7, 13, 18, 24, 64, 129, 500}), groups);
+  std::string stride, pad, dilation;
+  for (int axis = 3 - rank; axis < 3; ++axis) {
+    line += fmt::format(" {}={} {}={}", "dhw"[axis], one_of({1, 5, 7, 13, 28, 56, 100, 224, 513}),
+                        "trs"[axis], one_of({1, 2, 3, 3, 5, 7}));
+    const char* separator = axis == 3 - rank ? "" : "x";
+    stride += fmt::format("{}{}", separator, one_of({1, 1, 2, 3, 4}));
+    pad += fmt::format("{}{}", separator, one_of({0, 1, 3}));
+    dilation += fmt::format("{}{}", separator, one_of({1, 1, 2, 5}));
+  }
+  const std::vector<const char*> epilogues = {"",
+                                              " | relu",
+                                              " | min depth",
+                                              " | softmax channel",
+                                              " | instance_norm eps=1e-5",
+                                              " | max depth | softmax channel"};
+  return line + fmt::format(" stride={} pad={} dilation={}{}", stride, pad, dilation,
+                            epilogues[static_cast<std::size_t>(one_of({0, 1, 2, 3, 4, 5}))]);
+}
+
+TEST(ImplicitGemmFamily, OffersConfigurationsForRandomProblems) {
+  std::mt19937 random(4);
+  int supported = 0;
+  for (int i = 0; i < 150; ++i) {
+    const std::string line = random_problem(random);
+    try {
+      if (reason(line.c_str())) continue;
+    } catch (const UserError&) {
+      continue;  // the drawn parameters leave no output
+    }
+    ++supported;
+    EXPECT_GT(space_of(line.c_str()).size(), 0u) << line;
+  }
+  EXPECT_GT(supported, 40);
+}
+
+}  // namespace
+}  // namespace knobwise

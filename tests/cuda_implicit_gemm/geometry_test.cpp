@@ -1,0 +1,142 @@
+#include "kernels/cuda/implicit_gemm_geometry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "tests/cuda_implicit_gemm/problems.h"
+
+namespace knobwise {
+namespace {
+
+using implicit_gemm::BlockOrigin;
+using implicit_gemm::Geometry;
+using implicit_gemm::Triple;
+
+/// The tilings of the default configuration and 25 others of a problem.
+class TilingTest : public testing::TestWithParam<const char*> {
+ protected:
+  void for_each_tiling(const std::function<void(const Geometry&)>& check) {
+    const Problem problem = Problem::parse(GetParam());
+    const BoundSpace space = bind_space(cuda_implicit_gemm_family(), problem, cuda_target_info(90));
+    for (const Configuration& configuration : some_configurations(space, 25, 7)) {
+      SCOPED_TRACE(configuration.to_json());
+      check(implicit_gemm_tiling(problem, configuration));
+      if (HasFatalFailure()) return;
+    }
+  }
+};
+
+/// Adds one to the count of every output that a lane computes of a tile.
+void count_outputs(const Geometry& g, const BlockOrigin& origin, Triple tile, int thread,
+                   std::vector<int>& counts) {
+  const int warp = thread / 32, lane = thread % 32;
+  const int row_warp = warp % g.row_warps(), column_warp = warp / g.row_warps();
+  for (int row = 0; row < g.lane_rows(); ++row) {
+    const int position = g.row_position(row_warp, lane / 4, row);
+    if (position >= g.positions()) continue;
+    const Triple at = g.position_at(position);
+    const int d = tile.d * g.tile.d + at.d, h = tile.h * g.tile.h + at.h, w = tile.w * g.tile.w + at.w;
+    if (d >= g.out.d || h >= g.out.h || w >= g.out.w) continue;
+    for (int index = 0; index < g.warp_channels / 4; ++index) {
+      const int in_block = column_warp * g.warp_channels + index / 2 * 8 + lane % 4 * 2 + index % 2;
+      const int channel = origin.channel_block * g.channels_per_block + in_block;
+      if (channel >= g.outputs_per_group()) continue;
+      const int k = origin.group * g.outputs_per_group() + channel;
+      ++counts[static_cast<std::size_t>(
+          (((static_cast<std::int64_t>(origin.sample) * g.output_channels + k) * g.out.d + d) * g.out.h + h) *
+              g.out.w +
+          w)];
+    }
+  }
+}
+
+TEST_P(TilingTest, MapsBlocksThreadsAndRegistersOneToOneOntoTheOutput) {
+  for_each_tiling([](const Geometry& g) {
+    std::vector<int> counts(static_cast<std::size_t>(g.samples) * g.output_channels * g.out.d * g.out.h *
+                            g.out.w);
+    for (long long block = 0; block < g.blocks(); ++block) {
+      const BlockOrigin origin = g.origin(static_cast<unsigned>(block));
+      for (int i = 0; i < g.block_tiles(origin.first_tile); ++i)
+        for (int depth = 0; depth < (g.whole_depth ? g.out.d : 1); ++depth) {
+          Triple tile = g.tile_at(origin.first_tile + i);
+          if (g.whole_depth) tile.d = depth;
+          for (int thread = 0; thread < g.threads(); ++thread) count_outputs(g, origin, tile, thread, counts);
+        }
+    }
+    EXPECT_THAT(counts, testing::Each(1));
+  });
+}
+
+TEST_P(TilingTest, TakesEveryElementOfTheReductionOnce) {
+  for_each_tiling([](const Geometry& g) {
+    std::set<std::array<int, 4>> seen;
+    int valid = 0;
+    for (int v = 0; v < g.vectors(); ++v)
+      for (int e = 0; e < g.vector_elements(); ++e) {
+        const Triple tap = g.element_tap(v, e);
+        const int channel = g.element_channel(v, e);
+        if (channel >= g.channels_per_step || tap.w >= g.filter.w) continue;
+        ++valid;
+        seen.insert({channel, tap.d, tap.h, tap.w});
+      }
+    const std::size_t all = static_cast<std::size_t>(g.channels_per_step) * g.filter.d * g.filter.h * g.filter.w;
+    EXPECT_EQ(seen.size(), all);
+    EXPECT_EQ(static_cast<std::size_t>(valid), all);
+  });
+}
+
+TEST_P(TilingTest, ReadsForEachTapTheEntryThatWasStagedForIt) {
+  for_each_tiling([](const Geometry& g) {
+    for (int v = 0; v < g.vectors(); ++v) {
+      const Triple tap = g.element_tap(v, 0);
+      for (int position = 0; position < g.positions(); ++position) {
+        const Triple at = g.position_at(position);
+        const int d = at.d * g.stride.d + tap.d * g.dilation.d, h = at.h * g.stride.h + tap.h * g.dilation.h;
+        const int w = at.w * g.stride.w + tap.w * g.dilation.w;
+        ASSERT_EQ(w % g.unit(), 0);
+        ASSERT_LT(d, g.staged_d());
+        ASSERT_LT(h, g.staged_h());
+        ASSERT_LT(g.lead() + w / g.unit(), g.staged_w());
+        ASSERT_EQ(g.position_entry(at) + g.vector_offset(v),
+                  g.vector_plane(v) * g.plane_pitch() + d * g.depth_pitch() + h * g.row_pitch() + g.lead() +
+                      w / g.unit());
+      }
+    }
+  });
+}
+
+TEST_P(TilingTest, AlignsEveryFetch) {
+  for_each_tiling([](const Geometry& g) {
+    ASSERT_TRUE(g.consistent());
+    EXPECT_EQ(g.staged_w() % g.fetch_width, 0);
+    EXPECT_EQ((g.tile.w * g.stride.w) % g.fetch_width, 0);
+    EXPECT_EQ((g.lead() + g.pad.w) % g.fetch_width, 0);
+    EXPECT_EQ(g.weight_step_bytes() % 16, 0);
+    EXPECT_EQ(g.weights_begin() % 128, 0);
+    EXPECT_EQ(g.input_begin() % 16, 0);
+  });
+}
+
+TEST_P(TilingTest, StaysWithinTheLimitsOfTheDevice) {
+  const DeviceInfo device = cuda_target_info(90);
+  const Problem problem = Problem::parse(GetParam());
+  const BoundSpace space = bind_space(cuda_implicit_gemm_family(), problem, device);
+  for (const Configuration& configuration : some_configurations(space, 100, 11)) {
+    const KernelInstance instance = cuda_implicit_gemm_family().instantiate(problem, configuration, device);
+    const KernelLaunch& launch = instance.run.front();
+    EXPECT_LE(launch.dynamic_shared_bytes, device.shared_bytes_per_block) << configuration.to_json();
+    EXPECT_LE(launch.block[0], static_cast<std::uint32_t>(device.max_threads_per_block));
+    EXPECT_GE(launch.grid[0], 1u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Exact, TilingTest, testing::ValuesIn(kExactProblems));
+INSTANTIATE_TEST_SUITE_P(Matrix, TilingTest, testing::ValuesIn(kExactMatrixProblems));
+INSTANTIATE_TEST_SUITE_P(Rounded, TilingTest, testing::ValuesIn(kRoundedProblems));
+
+}  // namespace
+}  // namespace knobwise

@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "kernels/cuda/implicit_gemm_family.h"
+#include "tests/cuda/host_tensors.h"
+#include "tests/cuda_implicit_gemm/problems.h"
+
+namespace knobwise {
+namespace {
+
+/// Configurations of each problem; 0, with KNOBWISE_ALL_CONFIGURATIONS=1, is all of them.
+std::uint64_t configurations_per_problem() {
+  const char* all = std::getenv("KNOBWISE_ALL_CONFIGURATIONS");
+  return all && std::string_view(all) == "1" ? 0 : 4;
+}
+
+class ImplicitGemmGpuTest : public GpuTest, public testing::WithParamInterface<const char*> {
+ protected:
+  std::vector<double> run(const HostTensors& host, const Configuration& configuration) {
+    const auto executable = compile_and_load(
+        cuda_implicit_gemm_family().instantiate(host.problem, configuration, device().info()));
+    return host.run(device(), *executable);
+  }
+
+  std::vector<Configuration> configurations(const Problem& problem) {
+    return some_configurations(bind_space(cuda_implicit_gemm_family(), problem, device().info()),
+                               configurations_per_problem(), 17);
+  }
+
+  void expect_exact(const char* line) {
+    HostTensors host(Problem::parse(line), Distribution::integers);
+    const std::vector<double> reference = host.reference();
+    for (const Configuration& configuration : configurations(host.problem))
+      EXPECT_EQ(differences(host, run(host, configuration), reference), 0u) << configuration.to_json();
+  }
+};
+
+class ExactImplicitGemmGpuTest : public ImplicitGemmGpuTest {};
+TEST_P(ExactImplicitGemmGpuTest, EqualsTheReferenceOnIntegers) { expect_exact(GetParam()); }
+INSTANTIATE_TEST_SUITE_P(Plain, ExactImplicitGemmGpuTest, testing::ValuesIn(kExactProblems));
+INSTANTIATE_TEST_SUITE_P(Matrix, ExactImplicitGemmGpuTest, testing::ValuesIn(kExactMatrixProblems));
+
+class RoundedImplicitGemmGpuTest : public ImplicitGemmGpuTest {};
+
+TEST_P(RoundedImplicitGemmGpuTest, IsWithinRoundingOfTheReference) {
+  HostTensors host(Problem::parse(GetParam()), Distribution::integers);
+  const std::vector<double> reference = host.reference();
+  for (const Configuration& configuration : configurations(host.problem)) {
+    const std::vector<double> output = run(host, configuration);
+    double worst = 0;
+    for (std::size_t i = 0; i < output.size(); ++i) {
+      const double error = std::abs(output[i] - reference[i]);
+      worst = error <= worst ? worst : error;  // NaN is the worst
+      if (std::isnan(error)) break;
+    }
+    EXPECT_LE(worst, 1e-5) << configuration.to_json();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Problems, RoundedImplicitGemmGpuTest, testing::ValuesIn(kRoundedProblems));
+
+class NanImplicitGemmGpuTest : public ImplicitGemmGpuTest {};
+
+TEST_P(NanImplicitGemmGpuTest, KeepsNan) {
+  HostTensors host(Problem::parse(GetParam()), Distribution::integers);
+  float* input = reinterpret_cast<float*>(host.memory[0].data());
+  input[host.memory[0].size() / 12] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<double> reference = host.reference();
+  ASSERT_TRUE(std::any_of(reference.begin(), reference.end(), [](double x) { return std::isnan(x); }));
+  for (const Configuration& configuration : configurations(host.problem)) {
+    const std::vector<double> output = run(host, configuration);
+    for (std::size_t i = 0; i < output.size(); ++i)
+      if (std::isnan(reference[i])) ASSERT_TRUE(std::isnan(output[i])) << i << " of " << configuration.to_json();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Problems, NanImplicitGemmGpuTest,
+    testing::Values("conv2d n=1 c=3 h=13 w=21 k=9 r=3 s=3 pad=1 | relu | leaky_relu 0.25",
+                    "conv3d n=1 c=2 d=7 h=8 w=11 k=6 t=3 r=3 s=3 | max depth | softmax channel",
+                    "conv1d n=2 c=3 w=50 k=8 s=3 | group_norm groups=2 eps=1e-5"));
+
+/// The relative error that a precision mode has at most on a normal distribution, and at least if it rounds
+/// its operands to 16 bits or TF32 at all.
+struct ModeError {
+  const char* precision;
+  double least, most;
+};
+
+class ModeGpuTest : public GpuTest, public testing::WithParamInterface<ModeError> {};
+
+TEST_P(ModeGpuTest, HasTheErrorOfItsMode) {
+  const Problem problem = Problem::parse("conv2d n=2 c=24 h=20 w=32 k=40 r=3 s=3 pad=1");
+  const BoundSpace space = bind_space(cuda_implicit_gemm_family(), problem, device().info());
+  std::mt19937_64 random(5);
+  int found = 0;
+  for (const std::uint64_t index : space.sample(std::min<std::uint64_t>(space.size(), 200), random)) {
+    const Configuration configuration = space.configuration(index);
+    if (configuration.text("precision") != GetParam().precision || ++found > 3) continue;
+    const auto executable =
+        compile_and_load(cuda_implicit_gemm_family().instantiate(problem, configuration, device().info()));
+    DeviceTensors tensors(device(), problem);
+    tensors.fill(Distribution::normal, 3);
+    tensors.run(*executable);
+    const double error = tensors.verify().rel_fro;
+    EXPECT_LE(error, GetParam().most) << configuration.to_json();
+    EXPECT_GE(error, GetParam().least) << configuration.to_json();
+  }
+  EXPECT_GT(found, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, ModeGpuTest,
+                         testing::Values(ModeError{"fp16", 1e-5, 6e-4}, ModeError{"bf16", 1e-3, 4e-3},
+                                         ModeError{"tf32", 1e-5, 6e-4}, ModeError{"fp16x3", 0, 2e-6},
+                                         ModeError{"bf16x3", 0, 2e-5}, ModeError{"tf32x3", 0, 2e-6}),
+                         [](const auto& info) { return std::string(info.param.precision); });
+
+}  // namespace
+}  // namespace knobwise

@@ -1,0 +1,26 @@
+// Problems that the tests of the tensor-core convolutions share, besides those of the direct convolution.
+#pragma once
+
+#include "kernels/cuda/implicit_gemm_family.h"
+#include "tests/cuda_direct_conv/problems.h"
+
+namespace knobwise {
+
+/// Small problems whose results are exact for integer operands: the types and layouts that direct_conv leaves
+/// out, and vectors of the reduction that end inside a filter row or a chunk of channels.
+inline const char* const kExactMatrixProblems[] = {
+    "conv2d n=2 c=8 h=17 w=24 k=24 r=3 s=3 pad=1 dtype=f16 bias | relu",
+    "conv2d n=2 c=5 h=17 w=23 k=13 r=3 s=3 pad=1 dtype=bf16",
+    "conv2d n=2 c=12 h=15 w=20 k=20 r=3 s=3 pad=1 layout=nhwc bias",
+    "conv2d n=2 c=16 h=15 w=21 k=24 r=3 s=3 stride=2 layout=nhwc dtype=f16",
+    "conv2d n=2 c=12 h=9 w=12 k=24 r=3 s=3 pad=1 groups=2 layout=nhwc dtype=bf16 | relu",
+    "conv2d n=1 c=1 h=40 w=52 k=16 r=7 s=7 stride=2 pad=3",
+    "conv2d n=1 c=2 h=30 w=45 k=8 r=5 s=6 bias",
+    "conv2d n=1 c=3 h=30 w=45 k=11 r=2 s=9 stride=1x3 pad=0x4",
+    "conv2d n=1 c=40 h=14 w=14 k=72 r=1 s=1 bias",
+    "conv2d n=1 c=36 h=10 w=19 k=130 r=3 s=3 pad=1",
+    "conv1d n=2 c=1 w=515 k=9 s=25 pad=12",
+    "conv3d n=1 c=8 d=6 h=9 w=12 k=16 t=3 r=3 s=3 pad=1 layout=nhwc",
+};
+
+}  // namespace knobwise
