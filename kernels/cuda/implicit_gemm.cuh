@@ -261,6 +261,7 @@ __device__ __forceinline__ void fetch_item(Item& item, const Element* input, Tri
 #else
   const int channel = first_channel + place.plane * kVector;
   if (!row_inside || static_cast<unsigned>(w) >= KW_W) return;
+  if (kGroupInputs % KNOB_input_channels_per_step != 0 && channel >= kGroupInputs) return;
   if constexpr (KW_NHWC) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
@@ -762,6 +763,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
           g.channel_steps() * g.weight_step_bytes();
 
   int* offsets = reinterpret_cast<int*>(shared);
+  const int* lane_offsets = offsets + thread % 4;
   for (int v = thread; v < 4 * g.k_steps(); v += kThreads) offsets[v] = g.vector_offset(v) * kEntryBytes;
   int rows[kRows];
 #pragma unroll
@@ -818,7 +820,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     for (int depth = 0; depth < KW_OD; ++depth) {
 #pragma unroll
       for (int i = 0; i < kRows / 2 * kColumns * 4; ++i) (&sums[0][0][0])[i] = 0;
-      multiply_step(sums, input_buffer(step) + depth * KW_STRIDE_D * g.depth_pitch() * kEntryBytes, rows, offsets,
+      multiply_step(sums, input_buffer(step) + depth * KW_STRIDE_D * g.depth_pitch() * kEntryBytes, rows, lane_offsets,
                     weights);
       take_sums(results, sums, packed, place);
 #pragma unroll
@@ -832,7 +834,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
 #pragma unroll
       for (int i = 0; i < kRows / 2 * kColumns * 4; ++i) (&sums[0][0][0])[i] = 0;
     }
-    multiply_step(sums, input_buffer(step), rows, offsets, weights);
+    multiply_step(sums, input_buffer(step), rows, lane_offsets, weights);
 #endif
 #if KNOB_stages == 2
     if (more) deposit_step(input_buffer(step + 1), fetched);

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/device_source.h"
 #include "kernels/cuda/fused_epilogue.h"
+#include "search_spaces/user_error.h"
 
 namespace knobwise {
 namespace {
@@ -101,8 +102,11 @@ class ImplicitGemm final : public KernelFamily {
                          device.compute_capability / 10, device.compute_capability % 10);
     if (auto reason = epilogue_problem(problem)) return reason;
     if (auto reason = size_problem(problem)) return reason;
-    if (bind_space(*this, problem, device).size() == 0)
-      return "no tile of the input with its halo fits in shared memory";
+    try {
+      bind_space(*this, problem, device);
+    } catch (const UserError& error) {
+      return fmt::format("no tile of the input with its halo fits in shared memory ({})", error.what());
+    }
     return std::nullopt;
   }
 

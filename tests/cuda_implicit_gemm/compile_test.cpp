@@ -18,7 +18,8 @@ class CompileTest : public testing::TestWithParam<std::tuple<const char*, int>> 
 
   CompiledCode compile(const Configuration& configuration) const {
     SCOPED_TRACE(configuration.to_json());
-    return cuda_compile(cuda_implicit_gemm_family().instantiate(problem(), configuration, target()), target());
+    return cuda_compile(cuda_implicit_gemm_family().instantiate(problem(), configuration, target()),
+                        target());
   }
 };
 

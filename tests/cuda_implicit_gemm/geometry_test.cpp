@@ -83,7 +83,8 @@ TEST_P(TilingTest, TakesEveryElementOfTheReductionOnce) {
         ++valid;
         seen.insert({channel, tap.d, tap.h, tap.w});
       }
-    const std::size_t all = static_cast<std::size_t>(g.channels_per_step) * g.filter.d * g.filter.h * g.filter.w;
+    const std::size_t all =
+        static_cast<std::size_t>(g.channels_per_step) * g.filter.d * g.filter.h * g.filter.w;
     EXPECT_EQ(seen.size(), all);
     EXPECT_EQ(static_cast<std::size_t>(valid), all);
   });
@@ -101,9 +102,9 @@ TEST_P(TilingTest, ReadsForEachTapTheEntryThatWasStagedForIt) {
         ASSERT_LT(d, g.staged_d());
         ASSERT_LT(h, g.staged_h());
         ASSERT_LT(g.lead() + w / g.unit(), g.staged_w());
-        ASSERT_EQ(g.position_entry(at) + g.vector_offset(v),
-                  g.vector_plane(v) * g.plane_pitch() + d * g.depth_pitch() + h * g.row_pitch() + g.lead() +
-                      w / g.unit());
+        ASSERT_EQ(g.position_entry(at) + g.vector_offset(v), g.vector_plane(v) * g.plane_pitch() +
+                                                                 d * g.depth_pitch() + h * g.row_pitch() +
+                                                                 g.lead() + w / g.unit());
       }
     }
   });
