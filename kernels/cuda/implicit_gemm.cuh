@@ -1,5 +1,5 @@
-// Convolution as a matrix product on the tensor cores (mma.sync, sm_80 and up): rows are output positions,
-// columns output channels; the input's halo lies in shared memory, already rounded and split, and every lane
+// Convolution as a matrix product on the tensor cores (mma.sync, sm_80 and up): rows are output channels,
+// columns output positions; the input's halo lies in shared memory, already rounded and split, and every lane
 // gathers its operands from there.
 //
 // Compiled by NVRTC after the prelude (KW_* dimensions, KNOB_* knobs), the tiling that the host derived
@@ -58,8 +58,9 @@ using Element = unsigned short;
 constexpr int kThreads = geometry().threads();
 constexpr int kSplits = KW_SPLITS, kVector = geometry().vector_elements(), kWidth = KNOB_vector_width;
 constexpr int kBlockChannels = KNOB_channels_per_block;
-constexpr int kRows = geometry().lane_rows();     // of a lane
-constexpr int kColumns = KNOB_warp_channels / 8;  // instructions along the channels
+constexpr int kRowTiles = KNOB_warp_channels / 16, kColumnTiles = geometry().column_tiles();  // of a warp
+constexpr int kPositions = 2 * kColumnTiles, kChannels = 2 * kRowTiles;                        // of a lane
+constexpr int kItemEntries = geometry().item_entries();
 constexpr int kBuffers = geometry().input_buffers();
 constexpr int kEntryBytes = geometry().entry_bytes();
 constexpr int kGroupInputs = geometry().inputs_per_group(), kGroupOutputs = geometry().outputs_per_group();
@@ -162,18 +163,6 @@ __device__ __forceinline__ Entry load_entry(const void* memory) {
   return entry;
 }
 
-__device__ __forceinline__ Entry load_entry_read_only(const void* memory) {
-  Entry entry;
-  if constexpr (kSplits == 2) {
-    const uint4 v = __ldg(static_cast<const uint4*>(memory));
-    entry.words[0] = v.x, entry.words[1] = v.y, entry.words[2] = v.z, entry.words[3] = v.w;
-  } else {
-    const uint2 v = __ldg(static_cast<const uint2*>(memory));
-    entry.words[0] = v.x, entry.words[1] = v.y;
-  }
-  return entry;
-}
-
 __device__ __forceinline__ void store_entry(void* memory, const Entry& entry) {
   if constexpr (kSplits == 2)
     *static_cast<uint4*>(memory) = make_uint4(entry.words[0], entry.words[1], entry.words[2], entry.words[3]);
@@ -206,12 +195,12 @@ __device__ __forceinline__ void load_elements(float* values, const Element* memo
   for (int i = 0; i < kCount; ++i) values[i] = to_float(raw.elements[i]);
 }
 
-/// What a thread fetches at once: kWidth entries that are neighbours along w.
+/// What a thread fetches at once: entries that are neighbours along w.
 struct Item {
-  float values[kWidth][kVector];
+  float values[kItemEntries][kVector];
 };
 
-constexpr int kRowItems = geometry().staged_w() / kWidth;
+constexpr int kRowItems = geometry().staged_w() / kItemEntries;
 constexpr int kStepItems = geometry().planes() * geometry().staged_d() * geometry().staged_h() * kRowItems;
 constexpr int kItems = ceil_div(kStepItems, kThreads);
 
@@ -231,7 +220,7 @@ __device__ __forceinline__ ItemPlace item_place(int index) {
   const int plane = plane_fast ? index % g.planes() : index / (g.staged_d() * g.staged_h() * kRowItems);
   const int rest = plane_fast ? index / g.planes() : index % (g.staged_d() * g.staged_h() * kRowItems);
   const int row = rest / kRowItems;
-  return {plane, row / g.staged_h(), row % g.staged_h(), rest % kRowItems * kWidth};
+  return {plane, row / g.staged_h(), row % g.staged_h(), rest % kRowItems * kItemEntries};
 }
 
 /// Reads an item; zeros where the input has no such element. `input` is the sample's first element of the
@@ -245,18 +234,18 @@ __device__ __forceinline__ void fetch_item(Item& item, const Element* input, Tri
   const bool row_inside = static_cast<unsigned>(d) < KW_D && static_cast<unsigned>(h) < KW_H;
   const InOffset position = (static_cast<InOffset>(d) * KW_H + h) * KW_W + w;
 #pragma unroll
-  for (int i = 0; i < kWidth; ++i)
+  for (int i = 0; i < kItemEntries; ++i)
 #pragma unroll
     for (int e = 0; e < kVector; ++e) item.values[i][e] = 0;
 #if KW_GATHER_TAPS
   const int channel = first_channel + place.plane;
   if (!row_inside || channel >= kGroupInputs) return;
 #pragma unroll
-  for (int e = 0; e < kVector; ++e) {
+  for (int e = 0; e < kVector; e += kWidth) {
     if (static_cast<unsigned>(w + e) >= KW_W) continue;
     const InOffset offset = KW_NHWC ? (position + e) * KW_C + channel
                                     : channel * static_cast<InOffset>(kInPlane) + position + e;
-    load_elements<1>(&item.values[0][e], input + offset);
+    load_elements<kWidth>(&item.values[0][e], input + offset);
   }
 #else
   const int channel = first_channel + place.plane * kVector;
@@ -290,7 +279,7 @@ __device__ __forceinline__ void fetch_item(Item& item, const Element* input, Tri
 
 __device__ __forceinline__ void deposit_item(unsigned char* buffer, const Item& item, const ItemPlace& place) {
 #pragma unroll
-  for (int i = 0; i < kWidth; ++i)
+  for (int i = 0; i < kItemEntries; ++i)
     store_entry(buffer + (place.entry() + i) * kEntryBytes, make_entry(item.values[i]));
 }
 
@@ -357,7 +346,7 @@ __device__ __forceinline__ void await_copies() {
 
 // ---- Arithmetic ----
 
-__device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+__device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
 #if KW_WORD_ELEMENTS == 1
   asm volatile(
       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -372,63 +361,67 @@ __device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4
       "{%0,%1,%2,%3};"
 #endif
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Adds term kA of the inputs times term kB of the weights, for every tile of the warp.
-template <int kA, int kB>
-__device__ __forceinline__ void multiply_terms(float (&sums)[kRows / 2][kColumns][4],
-                                               const Entry (&inputs)[kRows],
-                                               const Entry (&weights)[kColumns]) {
-#pragma unroll
-  for (int n = 0; n < kColumns; ++n)
-#pragma unroll
-    for (int m = 0; m < kRows / 2; ++m) {
-      const Entry &low = inputs[2 * m], &high = inputs[2 * m + 1];
-      const unsigned a[4] = {low.words[2 * kA], high.words[2 * kA], low.words[2 * kA + 1],
-                             high.words[2 * kA + 1]};
-      const unsigned b[2] = {weights[n].words[2 * kB], weights[n].words[2 * kB + 1]};
-      multiply(sums[m][n], a, b);
-    }
+/// A lane's operands of one term of 16 channels.
+struct Rows {
+  unsigned words[4];
+};
+
+__device__ __forceinline__ Rows load_rows(const unsigned char* memory) {
+  const uint4* source = reinterpret_cast<const uint4*>(memory);
+  const uint4 v = KW_WEIGHTS_SHARED ? *source : __ldg(source);
+  return {{v.x, v.y, v.z, v.w}};
 }
 
-/// Adds the products of one step. `input` is the buffer; `rows` the byte offsets of the lane's rows; `offsets`
-/// the lane's vectors, 4 apart; `weights` the lane's first.
-__device__ __forceinline__ void multiply_step(float (&sums)[kRows / 2][kColumns][4],
-                                              const unsigned char* input, const int (&rows)[kRows],
-                                              const int* offsets, const unsigned char* weights) {
+/// Results of a warp's instructions.
+using Sums = float[kRowTiles][kColumnTiles][4];
+
+/// Adds the products of one step. `input` is the buffer; `columns` the byte offsets of the lane's columns;
+/// `offsets` the lane's vectors, 4 apart; `weights` the lane's first.
+__device__ __forceinline__ void multiply_step(Sums& sums, const unsigned char* input,
+                                              const int (&columns)[kColumnTiles], const int* offsets,
+                                              const unsigned char* weights) {
   constexpr Geometry g = geometry();
-  constexpr int kUnroll = KNOB_unroll;
+  constexpr int kUnroll = KNOB_unroll, kTermBytes = 512, kTileBytes = kSplits * kTermBytes;
 #pragma unroll kUnroll
   for (int k = 0; k < g.k_steps(); ++k) {
     const unsigned char* base = input + offsets[4 * k];
-    Entry inputs[kRows], columns[kColumns];
+    Entry inputs[kColumnTiles];
 #pragma unroll
-    for (int n = 0; n < kColumns; ++n) {
-      const unsigned char* source = weights + (k * (kBlockChannels / 8) + n) * 32 * kEntryBytes;
-      columns[n] = KW_WEIGHTS_SHARED ? load_entry(source) : load_entry_read_only(source);
-    }
+    for (int n = 0; n < kColumnTiles; ++n) inputs[n] = load_entry(base + columns[n]);
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) inputs[r] = load_entry(base + rows[r]);
-    if constexpr (kSplits == 2) {
-      multiply_terms<1, 0>(sums, inputs, columns);
-      multiply_terms<0, 1>(sums, inputs, columns);
+    for (int m = 0; m < kRowTiles; ++m) {
+      const unsigned char* source = weights + (k * (kBlockChannels / 16) + m) * kTileBytes;
+      const Rows large = load_rows(source);
+      if constexpr (kSplits == 2) {
+        const Rows small = load_rows(source + kTermBytes);
+#pragma unroll
+        for (int n = 0; n < kColumnTiles; ++n)
+          multiply(sums[m][n], small.words, inputs[n].words[0], inputs[n].words[1]);
+#pragma unroll
+        for (int n = 0; n < kColumnTiles; ++n)
+          multiply(sums[m][n], large.words, inputs[n].words[2 * kSplits - 2], inputs[n].words[2 * kSplits - 1]);
+      }
+#pragma unroll
+      for (int n = 0; n < kColumnTiles; ++n)
+        multiply(sums[m][n], large.words, inputs[n].words[0], inputs[n].words[1]);
     }
-    multiply_terms<0, 0>(sums, inputs, columns);
   }
 }
 
 // ---- Epilogue ----
 
-/// What a lane works on. A lane holds kRows positions and 2 * kColumns channels.
+/// What a lane works on: it holds the results of kPositions positions and kChannels channels.
 struct Place {
   BlockOrigin block;
   Triple tile;
-  int row_warp, column_warp, lane;
+  int position_warp, channel_warp, lane;
 
-  /// Channel within the block of the lane's column `index`.
+  /// Channel within the block.
   __device__ __forceinline__ int channel(int index) const {
-    return column_warp * KNOB_warp_channels + index / 2 * 8 + lane % 4 * 2 + index % 2;
+    return geometry().result_channel(channel_warp, lane, index);
   }
   __device__ __forceinline__ int group_channel(int index) const {
     return block.channel_block * kBlockChannels + channel(index);
@@ -440,37 +433,42 @@ struct Place {
   __device__ __forceinline__ bool channel_valid(int index) const {
     return kGroupOutputs % kBlockChannels == 0 || group_channel(index) < kGroupOutputs;
   }
-  __device__ __forceinline__ int position(int row) const {
-    return geometry().row_position(row_warp, lane / 4, row);
+  __device__ __forceinline__ int position(int index) const {
+    return geometry().result_position(position_warp, lane, index);
   }
-  /// Output position of the lane's row.
-  __device__ __forceinline__ Triple output(int row) const {
-    const Triple p = geometry().position_at(position(row));
+  __device__ __forceinline__ Triple output(int index) const {
+    const Triple p = geometry().position_at(position(index));
     return {KW_EPILOGUE_REDUCE_DEPTH ? 0 : tile.d * KNOB_tile_d + p.d, tile.h * KNOB_tile_h + p.h,
             tile.w * KNOB_tile_w + p.w};
   }
-  __device__ __forceinline__ bool valid(int row) const {
-    constexpr int kPositions = geometry().positions();
-    const Triple p = output(row);
-    return (kPositions % KNOB_warp_positions == 0 || position(row) < kPositions) &&
+  __device__ __forceinline__ bool valid(int index) const {
+    constexpr int kCount = geometry().positions();
+    const Triple p = output(index);
+    return (kCount % KNOB_warp_positions == 0 || position(index) < kCount) &&
            (kResultD % KNOB_tile_d == 0 || p.d < kResultD) && (KW_OH % KNOB_tile_h == 0 || p.h < KW_OH) &&
            (KW_OW % KNOB_tile_w == 0 || p.w < KW_OW);
   }
 };
 
-/// A lane's results: [row][column].
-using Results = float[kRows][2 * kColumns];
+/// A lane's results: [position][channel].
+using Results = float[kPositions][kChannels];
 
-/// Adds the bias and moves the sums to [row][column].
-__device__ __forceinline__ void take_sums(Results& results, const float (&sums)[kRows / 2][kColumns][4],
-                                          const float* packed, const Place& place) {
+/// Starts every sum from the bias.
+__device__ __forceinline__ void start_sums(Sums& sums, const float* packed, const Place& place) {
 #pragma unroll
-  for (int c = 0; c < 2 * kColumns; ++c) {
+  for (int c = 0; c < kChannels; ++c) {
     const float bias = KW_BIAS ? __ldg(packed + kPackedBias + place.padded_channel(c)) : 0.0f;
 #pragma unroll
-    for (int r = 0; r < kRows; ++r)
-      results[r][c] = kw_before(sums[r / 2][c / 2][r % 2 * 2 + c % 2] + bias, 0);
+    for (int n = 0; n < kColumnTiles; ++n) sums[c / 2][n][c % 2 * 2] = sums[c / 2][n][c % 2 * 2 + 1] = bias;
   }
+}
+
+/// Moves the sums to [position][channel].
+__device__ __forceinline__ void take_sums(Results& results, const Sums& sums) {
+#pragma unroll
+  for (int p = 0; p < kPositions; ++p)
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c) results[p][c] = kw_before(sums[c / 2][p / 2][c % 2 * 2 + p % 2], 0);
 }
 
 #if KW_EPILOGUE_REDUCE_DEPTH
@@ -490,32 +488,32 @@ __device__ __forceinline__ float fold(float a, float b) {
 #endif
 
 #if KW_EPILOGUE_SOFTMAX
-/// Softmax over the channels: a quad holds all channels of its positions.
+/// Softmax over the channels: the 8 lanes with the same lane % 4 hold all channels of their positions.
 __device__ __forceinline__ void softmax_channels(Results& results, const Place& place) {
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
+  for (int p = 0; p < kPositions; ++p) {
     float highest = __int_as_float(0xff800000);
 #pragma unroll
-    for (int c = 0; c < 2 * kColumns; ++c)
-      if (place.channel_valid(c)) highest = fmaxf(highest, results[r][c]);
-    for (int step = 1; step <= 2; step *= 2)
+    for (int c = 0; c < kChannels; ++c)
+      if (place.channel_valid(c)) highest = fmaxf(highest, results[p][c]);
+    for (int step = 4; step <= 16; step *= 2)
       highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, step));
     float sum = 0;
 #pragma unroll
-    for (int c = 0; c < 2 * kColumns; ++c) {
-      results[r][c] = expf(results[r][c] - highest);
-      if (place.channel_valid(c)) sum += results[r][c];
+    for (int c = 0; c < kChannels; ++c) {
+      results[p][c] = expf(results[p][c] - highest);
+      if (place.channel_valid(c)) sum += results[p][c];
     }
-    for (int step = 1; step <= 2; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    for (int step = 4; step <= 16; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
 #pragma unroll
-    for (int c = 0; c < 2 * kColumns; ++c) results[r][c] = kw_after(results[r][c] / sum, 0);
+    for (int c = 0; c < kChannels; ++c) results[p][c] = kw_after(results[p][c] / sum, 0);
   }
 }
 #endif
 
 #if KW_EPILOGUE_NORM
 constexpr int kNormChannels = KW_K / KW_NORM_GROUPS;
-constexpr int kRowWarps = geometry().row_warps();
+constexpr int kPositionWarps = geometry().position_warps();
 /// Blocks that share the positions of a sample: a cluster.
 constexpr int kCluster = static_cast<int>(geometry().tile_groups());
 
@@ -543,26 +541,26 @@ __device__ __forceinline__ float cluster_load(const float* local, int rank) {
 }
 
 /// Sums (x - centre)^power for power 1 or 2 of every channel over the valid positions of the cluster into
-/// totals[channels_per_block]; `centre` is by the lane's columns. Ends with a barrier of the block.
+/// totals[channels_per_block]; `centre` is by the lane's channels. Ends with a barrier of the block.
 template <int kPower>
-__device__ __forceinline__ void channel_totals(const Results& results, const float (&centre)[2 * kColumns],
+__device__ __forceinline__ void channel_totals(const Results& results, const float (&centre)[kChannels],
                                                const Place& place, float* partial, float* mine,
                                                float* totals) {
 #pragma unroll
-  for (int c = 0; c < 2 * kColumns; ++c) {
+  for (int c = 0; c < kChannels; ++c) {
     float sum = 0;
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const float x = results[r][c] - centre[c];
-      if (place.valid(r)) sum += kPower == 1 ? x : x * x;
+    for (int p = 0; p < kPositions; ++p) {
+      const float x = results[p][c] - centre[c];
+      if (place.valid(p)) sum += kPower == 1 ? x : x * x;
     }
-    for (int step = 4; step <= 16; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    if (place.lane < 4) partial[place.channel(c) * kRowWarps + place.row_warp] = sum;
+    for (int step = 1; step <= 2; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (place.lane % 4 == 0) partial[place.channel(c) * kPositionWarps + place.position_warp] = sum;
   }
   __syncthreads();
   for (int channel = threadIdx.x; channel < kBlockChannels; channel += kThreads) {
     float sum = 0;
-    for (int warp = 0; warp < kRowWarps; ++warp) sum += partial[channel * kRowWarps + warp];
+    for (int warp = 0; warp < kPositionWarps; ++warp) sum += partial[channel * kPositionWarps + warp];
     mine[channel] = sum;
   }
   cluster_barrier();
@@ -575,10 +573,10 @@ __device__ __forceinline__ void channel_totals(const Results& results, const flo
 }
 
 /// Sum of the totals over the norm's group of each of the lane's channels.
-__device__ __forceinline__ void group_totals(float (&sums)[2 * kColumns], const float* totals,
+__device__ __forceinline__ void group_totals(float (&sums)[kChannels], const float* totals,
                                              const Place& place) {
 #pragma unroll
-  for (int c = 0; c < 2 * kColumns; ++c) {
+  for (int c = 0; c < kChannels; ++c) {
     const int first = place.channel(c) / kNormChannels * kNormChannels;
     float sum = 0;
     for (int j = 0; j < kNormChannels; ++j) sum += totals[first + j];
@@ -587,32 +585,32 @@ __device__ __forceinline__ void group_totals(float (&sums)[2 * kColumns], const 
 }
 
 /// Normalises in place: the cluster holds whole groups of the norm. `shared` has room for a partial sum of
-/// every channel and row warp, and two figures of every channel.
+/// every channel and warp of positions, and two figures of every channel.
 __device__ __forceinline__ void normalise(Results& results, const float* packed, float* shared,
                                           const Place& place) {
   constexpr float kCount = static_cast<float>(1.0 * kNormChannels * kOutPlane);
-  float *mine = shared + kBlockChannels * kRowWarps, *totals = mine + kBlockChannels;
-  float mean[2 * kColumns], variance[2 * kColumns];
+  float *mine = shared + kBlockChannels * kPositionWarps, *totals = mine + kBlockChannels;
+  float mean[kChannels], variance[kChannels];
 #pragma unroll
-  for (int c = 0; c < 2 * kColumns; ++c) mean[c] = 0;
+  for (int c = 0; c < kChannels; ++c) mean[c] = 0;
   channel_totals<1>(results, mean, place, shared, mine, totals);
   group_totals(mean, totals, place);
 #pragma unroll
-  for (int c = 0; c < 2 * kColumns; ++c) mean[c] /= kCount;
+  for (int c = 0; c < kChannels; ++c) mean[c] /= kCount;
   // The others must have read `mine` before it is written again, and before this block ends.
   cluster_barrier();
   channel_totals<2>(results, mean, place, shared, mine, totals);
   group_totals(variance, totals, place);
 #pragma unroll
-  for (int c = 0; c < 2 * kColumns; ++c) {
+  for (int c = 0; c < kChannels; ++c) {
     float scale = 1.0f / sqrtf(variance[c] / kCount + KW_NORM_EPS), shift = 0.0f;
 #if KW_NORM_AFFINE
     scale *= __ldg(packed + kPackedScale + place.padded_channel(c));
     shift = __ldg(packed + kPackedShift + place.padded_channel(c));
 #endif
 #pragma unroll
-    for (int r = 0; r < kRows; ++r)
-      results[r][c] = kw_between(fmaf(results[r][c] - mean[c], scale, shift), 0);
+    for (int p = 0; p < kPositions; ++p)
+      results[p][c] = kw_between(fmaf(results[p][c] - mean[c], scale, shift), 0);
   }
   cluster_barrier();
 }
@@ -627,57 +625,39 @@ __device__ __forceinline__ void store_elements(Element* memory, const float (&va
   } raw;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) from_float(raw.elements[i], values[i]);
+  // As assembler: the compiler takes the vectors of a union apart.
   if constexpr (kBytes == 16)
-    *reinterpret_cast<uint4*>(memory) = make_uint4(raw.words[0], raw.words[1], raw.words[2], raw.words[3]);
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(memory), "r"(raw.words[0]),
+                 "r"(raw.words[1]), "r"(raw.words[2]), "r"(raw.words[3]));
   else if constexpr (kBytes == 8)
-    *reinterpret_cast<uint2*>(memory) = make_uint2(raw.words[0], raw.words[1]);
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(memory), "r"(raw.words[0]), "r"(raw.words[1]));
   else if constexpr (kBytes == 4)
-    *reinterpret_cast<unsigned*>(memory) = raw.words[0];
+    asm volatile("st.global.b32 [%0], %1;" ::"l"(memory), "r"(raw.words[0]));
   else
     *memory = raw.elements[0];
 }
 
-/// Widest store of a lane's neighbouring positions that every row of the output is aligned for.
-constexpr int kStore = KW_NHWC               ? 1
-                       : KW_OW % 4 == 0      ? smaller(4, KNOB_store_width)
-                       : KW_OW % 2 == 0      ? smaller(2, KNOB_store_width)
-                                             : 1;
+/// Neighbouring positions of a lane that one store writes.
+constexpr int kStore = KW_NHWC ? 1 : KNOB_store_width;
 
 __device__ __forceinline__ void store_results(const Results& results, Element* output, const Place& place) {
-  const long long sample = static_cast<long long>(place.block.sample) * KW_K * kOutPlane;
+  Element* base = output + static_cast<long long>(place.block.sample) * KW_K * kOutPlane +
+                  static_cast<long long>(place.block.group * kGroupOutputs) * (KW_NHWC ? 1 : kOutPlane);
 #pragma unroll
-  for (int r = 0; r < kRows; r += kStore) {
-    if (!place.valid(r)) continue;
-    const Triple p = place.output(r);
-    const OutOffset position = (static_cast<OutOffset>(p.d) * KW_OH + p.h) * KW_OW + p.w;
-    if constexpr (KW_NHWC) {
-      Element* base = output + sample + position * KW_K + place.block.group * kGroupOutputs;
+  for (int p = 0; p < kPositions; p += kStore) {
+    if (!place.valid(p)) continue;
+    const Triple at = place.output(p);
+    const OutOffset position = (static_cast<OutOffset>(at.d) * KW_OH + at.h) * KW_OW + at.w;
 #pragma unroll
-      for (int c = 0; c < 2 * kColumns; c += 2) {
-        Element* target = base + place.group_channel(c);
-        if constexpr (kGroupOutputs % 2 == 0 && KW_K % 2 == 0) {
-          const float pair[2] = {results[r][c], results[r][c + 1]};
-          if (place.channel_valid(c)) store_elements<2>(target, pair);
-        } else {
+    for (int c = 0; c < kChannels; ++c) {
+      float values[kStore];
 #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const float one[1] = {results[r][c + i]};
-            if (place.channel_valid(c + i)) store_elements<1>(target + i, one);
-          }
-        }
-      }
-    } else {
-      Element* base = output + sample + static_cast<long long>(place.block.group * kGroupOutputs) * kOutPlane;
-#pragma unroll
-      for (int c = 0; c < 2 * kColumns; ++c) {
-        float values[kStore];
-#pragma unroll
-        for (int i = 0; i < kStore; ++i) values[i] = results[r + i][c];
-        if (place.channel_valid(c))
-          store_elements<kStore>(
-              base + static_cast<OutOffset>(place.group_channel(c)) * static_cast<OutOffset>(kOutPlane) + position,
-              values);
-      }
+      for (int i = 0; i < kStore; ++i) values[i] = results[p + i][c];
+      const OutOffset channel = place.group_channel(c);
+      if (place.channel_valid(c))
+        store_elements<kStore>(
+            base + (KW_NHWC ? position * KW_K + channel : channel * static_cast<OutOffset>(kOutPlane) + position),
+            values);
     }
   }
 }
@@ -699,28 +679,36 @@ extern "C" __global__ void implicit_gemm_pack(const knobwise::implicit_gemm::Ele
   constexpr Geometry g = geometry();
   const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
   const long long first = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  constexpr int kColumnTiles = kBlockChannels / 8;
-  for (long long index = first; index < g.packed_weight_bytes() / kEntryBytes; index += step) {
+  constexpr int kTiles = kBlockChannels / 16;
+  // A lane's operands: word 0 of channel lane / 4, then of the channel 8 further, then word 1 of both.
+  for (long long index = first; index < g.packed_weight_bytes() / (16 * kSplits); index += step) {
     const int lane = static_cast<int>(index % 32);
-    const int column = static_cast<int>(index / 32 % kColumnTiles);
-    const int k_step = static_cast<int>(index / (32 * kColumnTiles) % g.k_steps());
-    const int stage = static_cast<int>(index / (32 * kColumnTiles * g.k_steps()));
+    const int tile = static_cast<int>(index / 32 % kTiles);
+    const int k_step = static_cast<int>(index / (32 * kTiles) % g.k_steps());
+    const int stage = static_cast<int>(index / (32 * kTiles * g.k_steps()));
     const int channel_step = stage % g.channel_steps(), block = stage / g.channel_steps();
-    const int channel = block % g.channel_blocks() * kBlockChannels + column * 8 + lane / 4;
     const int v = 4 * k_step + lane % 4;
-    float values[kVector];
-    for (int e = 0; e < kVector; ++e) {
-      const int in_step = g.element_channel(v, e);
-      const int c = channel_step * KNOB_input_channels_per_step + in_step;
-      const Triple tap = g.element_tap(v, e);
-      const bool valid = v < g.vectors() && in_step < KNOB_input_channels_per_step && c < kGroupInputs &&
-                         channel < kGroupOutputs && tap.w < KW_S;
-      const long long row = static_cast<long long>(block / g.channel_blocks()) * kGroupOutputs + channel;
-      values[e] = valid ? to_float(weights[(((row * kGroupInputs + c) * KW_T + tap.d) * KW_R + tap.h) * KW_S +
-                                           tap.w])
-                        : 0.0f;
+    Entry halves[2];
+    for (int half = 0; half < 2; ++half) {
+      const int channel = block % g.channel_blocks() * kBlockChannels + tile * 16 + half * 8 + lane / 4;
+      float values[kVector];
+      for (int e = 0; e < kVector; ++e) {
+        const int in_step = g.element_channel(v, e);
+        const int c = channel_step * KNOB_input_channels_per_step + in_step;
+        const Triple tap = g.element_tap(v, e);
+        const bool valid = v < g.vectors() && in_step < KNOB_input_channels_per_step && c < kGroupInputs &&
+                           channel < kGroupOutputs && tap.w < KW_S;
+        const long long row = static_cast<long long>(block / g.channel_blocks()) * kGroupOutputs + channel;
+        values[e] = valid ? to_float(weights[(((row * kGroupInputs + c) * KW_T + tap.d) * KW_R + tap.h) * KW_S +
+                                             tap.w])
+                          : 0.0f;
+      }
+      halves[half] = make_entry(values);
     }
-    store_entry(reinterpret_cast<unsigned char*>(packed) + index * kEntryBytes, make_entry(values));
+    uint4* target = reinterpret_cast<uint4*>(packed) + index / 32 * 32 * kSplits + lane;
+    for (int term = 0; term < kSplits; ++term)
+      target[32 * term] = make_uint4(halves[0].words[2 * term], halves[1].words[2 * term],
+                                     halves[0].words[2 * term + 1], halves[1].words[2 * term + 1]);
   }
   for (long long index = first; index < kPaddedChannels; index += step) {
     const int block = static_cast<int>(index) / kBlockChannels;
@@ -751,7 +739,8 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
   extern __shared__ __align__(128) unsigned char shared[];
 
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
-  Place place{g.origin(blockIdx.x), {}, warp % g.row_warps(), warp / g.row_warps(), thread % 32};
+  Place place{g.origin(blockIdx.x), {}, warp % g.position_warps(), warp / g.position_warps(),
+              thread % 32};
   const int first_tile = place.block.first_tile;
   const int steps = g.block_tiles(first_tile) * g.channel_steps();
   const Element* group_input =
@@ -765,13 +754,13 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
   int* offsets = reinterpret_cast<int*>(shared);
   const int* lane_offsets = offsets + thread % 4;
   for (int v = thread; v < 4 * g.k_steps(); v += kThreads) offsets[v] = g.vector_offset(v) * kEntryBytes;
-  int rows[kRows];
+  int columns[kColumnTiles];
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    const int position = place.position(r);
-    rows[r] = g.position_entry(g.position_at(position < g.positions() ? position : 0)) * kEntryBytes;
+  for (int n = 0; n < kColumnTiles; ++n) {
+    const int position = g.column_position(place.position_warp, n, place.lane / 4);
+    columns[n] = g.position_entry(g.position_at(position < g.positions() ? position : 0)) * kEntryBytes;
   }
-  const int lane_weights = (place.column_warp * kColumns * 32 + place.lane) * kEntryBytes;
+  const int lane_weights = place.channel_warp * kRowTiles * kSplits * 512 + place.lane * 16;
   const auto input_buffer = [&](int step) { return shared + g.input_begin() + step % kBuffers * g.input_bytes(); };
   const auto weight_buffer = [&](int step) {
     return shared + g.weights_begin() + (g.channel_steps() == 1 ? 0 : step % kBuffers * g.weight_step_bytes());
@@ -788,7 +777,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     __syncthreads();
   }
 
-  float sums[kRows / 2][kColumns][4];
+  Sums sums;
 #if KW_EPILOGUE_REDUCE_DEPTH
   Results folded;
 #endif
@@ -818,23 +807,19 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
 #if KW_EPILOGUE_REDUCE_DEPTH
 #pragma unroll 1
     for (int depth = 0; depth < KW_OD; ++depth) {
-#pragma unroll
-      for (int i = 0; i < kRows / 2 * kColumns * 4; ++i) (&sums[0][0][0])[i] = 0;
-      multiply_step(sums, input_buffer(step) + depth * KW_STRIDE_D * g.depth_pitch() * kEntryBytes, rows, lane_offsets,
+      start_sums(sums, packed, place);
+      multiply_step(sums, input_buffer(step) + depth * KW_STRIDE_D * g.depth_pitch() * kEntryBytes, columns, lane_offsets,
                     weights);
-      take_sums(results, sums, packed, place);
+      take_sums(results, sums);
 #pragma unroll
-      for (int r = 0; r < kRows; ++r)
+      for (int p = 0; p < kPositions; ++p)
 #pragma unroll
-        for (int c = 0; c < 2 * kColumns; ++c)
-          folded[r][c] = depth == 0 ? results[r][c] : fold(folded[r][c], results[r][c]);
+        for (int c = 0; c < kChannels; ++c)
+          folded[p][c] = depth == 0 ? results[p][c] : fold(folded[p][c], results[p][c]);
     }
 #else
-    if (step % g.channel_steps() == 0) {
-#pragma unroll
-      for (int i = 0; i < kRows / 2 * kColumns * 4; ++i) (&sums[0][0][0])[i] = 0;
-    }
-    multiply_step(sums, input_buffer(step), rows, lane_offsets, weights);
+    if (step % g.channel_steps() == 0) start_sums(sums, packed, place);
+    multiply_step(sums, input_buffer(step), columns, lane_offsets, weights);
 #endif
 #if KNOB_stages == 2
     if (more) deposit_step(input_buffer(step + 1), fetched);
@@ -847,12 +832,12 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     place.tile = g.tile_at(first_tile + step / g.channel_steps());
 #if KW_EPILOGUE_REDUCE_DEPTH
 #pragma unroll
-    for (int r = 0; r < kRows; ++r)
+    for (int p = 0; p < kPositions; ++p)
 #pragma unroll
-      for (int c = 0; c < 2 * kColumns; ++c)
-        results[r][c] = kw_between(KW_EPILOGUE_MEAN ? folded[r][c] / KW_OD : folded[r][c], 0);
+      for (int c = 0; c < kChannels; ++c)
+        results[p][c] = kw_between(KW_EPILOGUE_MEAN ? folded[p][c] / KW_OD : folded[p][c], 0);
 #else
-    take_sums(results, sums, packed, place);
+    take_sums(results, sums);
 #endif
 #if KW_EPILOGUE_SOFTMAX
     softmax_channels(results, place);

@@ -38,12 +38,12 @@ constexpr KW_HOST_DEVICE int common_divisor(int a, int b) {
   return b == 0 ? a : common_divisor(b, a % b);
 }
 
-/// A convolution as a matrix product, and its tiling. Rows are output positions, columns output channels, the
+/// A convolution as a matrix product, and its tiling. Rows are output channels, columns output positions, the
 /// reduction runs over vectors. Obtain derived figures from the members only.
 ///
-/// A *vector* is what one lane feeds to one matrix instruction for one row: vector_elements() neighbours
+/// A *vector* is what one lane feeds to one matrix instruction for one column: vector_elements() neighbours
 /// along the input channels, or along w (gather_taps). An *entry* is a vector in shared memory, split into
-/// `splits` terms. An instruction takes 4 vectors of 16 rows, one for each of the 4 lanes of a quad.
+/// `splits` terms. An instruction takes 4 vectors of 8 columns, one for each of the 4 lanes of a quad.
 ///
 /// A block computes channels_per_block channels of a tile of positions, w fastest. Its input, with the halo,
 /// lies in shared memory as entries [plane][d][h][w], where a plane is a chunk of channels, or one channel
@@ -58,8 +58,8 @@ struct Geometry {
   int channels_per_step;   ///< Input channels staged together.
   int tiles_per_block;     ///< Output tiles that a block goes through one after another.
   int stages;              ///< 2: the next step's operands are fetched while this one's are multiplied.
-  int store_width;         ///< Neighbouring positions along w that a lane holds: 1, 2 or 4.
-  int fetch_width;         ///< Neighbours along w that a thread fetches together: 1, 2 or 4.
+  int store_width;         ///< Neighbouring positions that a lane stores together: 1, 2 or 4.
+  int fetch_width;         ///< Neighbours along w that one load fetches: 1, 2 or 4.
   int word_elements;       ///< Elements in a 32-bit operand: 2 (16-bit types) or 1 (tf32).
   int splits;              ///< Terms that an operand is a sum of: 1 or 2.
   int gather_taps;         ///< 1: a vector's elements are neighbours along w; 0: along the channels.
@@ -94,7 +94,7 @@ struct Geometry {
   }
   constexpr KW_HOST_DEVICE int plane_vectors() const { return filter.d * filter.h * row_vectors(); }
   constexpr KW_HOST_DEVICE int vectors() const { return planes() * plane_vectors(); }
-  /// Matrix instructions, for a tile of 16 rows and 8 columns, that a step takes.
+  /// Matrix instructions, for a tile of 16 channels and 8 positions, that a step takes.
   constexpr KW_HOST_DEVICE int k_steps() const { return ceil_div(vectors(), 4); }
   constexpr KW_HOST_DEVICE int vector_plane(int v) const {
     return taps_outermost ? v % planes() : v / plane_vectors();
@@ -117,6 +117,8 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int unit() const {
     return gather_taps ? common_divisor(stride.w, vector_elements()) : 1;
   }
+  /// Entries of neighbouring columns that a thread fetches together.
+  constexpr KW_HOST_DEVICE int item_entries() const { return gather_taps ? 1 : fetch_width; }
   /// Columns staged before the first one needed, so that fetches start aligned.
   constexpr KW_HOST_DEVICE int lead() const { return (fetch_width - pad.w % fetch_width) % fetch_width; }
   constexpr KW_HOST_DEVICE int staged_w() const {
@@ -149,7 +151,7 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int entry_bytes() const { return 8 * splits; }
 
   // ---- Weights ----
-  /// Bytes of one step's weights of a block: [k step][8 channels][lane][split][word].
+  /// Bytes of one step's weights of a block: [k step][16 channels][split][lane][4 operands].
   constexpr KW_HOST_DEVICE int weight_step_bytes() const {
     return k_steps() * channels_per_block * 4 * entry_bytes();
   }
@@ -158,18 +160,30 @@ struct Geometry {
     return static_cast<long long>(groups) * channel_blocks() * channel_steps() * weight_step_bytes();
   }
 
-  // ---- Warps and rows ----
+  // ---- Warps and lanes ----
   constexpr KW_HOST_DEVICE int positions() const { return (whole_depth ? 1 : tile.d) * tile.h * tile.w; }
-  constexpr KW_HOST_DEVICE int row_warps() const { return ceil_div(positions(), warp_positions); }
-  constexpr KW_HOST_DEVICE int column_warps() const { return channels_per_block / warp_channels; }
-  constexpr KW_HOST_DEVICE int threads() const { return 32 * row_warps() * column_warps(); }
-  /// Rows that a lane holds.
-  constexpr KW_HOST_DEVICE int lane_rows() const { return warp_positions / 8; }
-  /// Position, within the block, of a lane's row: may be past positions(). `quad` is lane / 4.
-  constexpr KW_HOST_DEVICE int row_position(int row_warp, int quad, int row) const {
-    return row_warp * warp_positions + row / store_width * 8 * store_width + quad * store_width +
-           row % store_width;
+  constexpr KW_HOST_DEVICE int position_warps() const { return ceil_div(positions(), warp_positions); }
+  constexpr KW_HOST_DEVICE int channel_warps() const { return channels_per_block / warp_channels; }
+  constexpr KW_HOST_DEVICE int threads() const { return 32 * position_warps() * channel_warps(); }
+  /// Instructions of a warp along the positions.
+  constexpr KW_HOST_DEVICE int column_tiles() const { return warp_positions / 8; }
+  /// Position, within the block, of column `column` of 8 of an instruction: may be past positions(). Lane l
+  /// reads column l / 4 and holds the results of columns 2 * (l % 4) and the next.
+  constexpr KW_HOST_DEVICE int column_position(int position_warp, int column_tile, int column) const {
+    return position_warp * warp_positions +
+           (store_width == 4 ? column_tile / 2 * 16 + column / 2 * 4 + column_tile % 2 * 2 + column % 2
+                             : column_tile * 8 + column);
   }
+  /// Position of a lane's result `index` of 2 * column_tiles(); store_width of them are neighbours.
+  constexpr KW_HOST_DEVICE int result_position(int position_warp, int lane, int index) const {
+    return column_position(position_warp, index / 2, lane % 4 * 2 + index % 2);
+  }
+  /// Channel, within the block, of a lane's result `index` of warp_channels / 8.
+  constexpr KW_HOST_DEVICE int result_channel(int channel_warp, int lane, int index) const {
+    return channel_warp * warp_channels + index * 8 + lane / 4;
+  }
+  /// Blocks of whole rows: neighbouring positions are neighbours in the output, across rows too.
+  constexpr KW_HOST_DEVICE bool flat() const { return tile.w == out.w && (tile.d == 1 || tile.h == out.h); }
   constexpr KW_HOST_DEVICE Triple position_at(int position) const {
     return {position / (tile.w * tile.h), position / tile.w % tile.h, position % tile.w};
   }
@@ -219,37 +233,43 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int epilogue_begin() const {
     return input_begin() + input_buffers() * input_bytes();
   }
-  /// With a norm: a partial sum of every channel from every warp of rows, then two figures of every channel.
+  /// With a norm: a partial sum of every channel from every warp of positions, then two figures of every
+  /// channel.
   constexpr KW_HOST_DEVICE int shared_bytes(bool norm) const {
-    return epilogue_begin() + (norm ? 4 * channels_per_block * (row_warps() + 2) : 0);
+    return epilogue_begin() + (norm ? 4 * channels_per_block * (position_warps() + 2) : 0);
   }
 
   /// True if the knobs fit together: every quotient above is exact.
   constexpr KW_HOST_DEVICE bool consistent() const {
-    return channels_per_block % warp_channels == 0 && warp_channels % 8 == 0 &&
-           warp_positions % (8 * store_width) == 0 && warp_positions % 16 == 0 &&
-           (store_width == 1 || tile.w % store_width == 0) &&
-           (fetch_width == 1 ||
-            (!gather_taps && in.w % fetch_width == 0 && tile.w * stride.w % fetch_width == 0)) &&
+    return channels_per_block % warp_channels == 0 && warp_channels % 16 == 0 &&
+           warp_positions % (store_width == 4 ? 16 : 8) == 0 && stores_fit() && fetches_fit() &&
            (!gather_taps || dilation.w == 1) && (!whole_depth || (tile.d == 1 && channel_steps() == 1)) &&
            (channel_steps() == 1 || gather_taps || channels_per_step % vector_elements() == 0);
   }
+  constexpr KW_HOST_DEVICE bool stores_fit() const {
+    return flat() ? tile.h * out.w % store_width == 0 && out.h * out.w % store_width == 0
+                  : tile.w % store_width == 0 && out.w % store_width == 0;
+  }
+  constexpr KW_HOST_DEVICE bool fetches_fit() const {
+    return fetch_width == 1 || (in.w % fetch_width == 0 && tile.w * stride.w % fetch_width == 0 &&
+                                (!gather_taps || (pad.w % fetch_width == 0 && unit() % fetch_width == 0)));
+  }
 
   // ---- Bank conflicts ----
-  /// Cycles of shared memory beyond the least that a warp takes to read step `k_step` of a row pair.
-  KW_HOST_DEVICE int conflicts(int k_step, int row) const {
+  /// Cycles of shared memory beyond the least that a warp takes to read step `k_step` of a column tile.
+  KW_HOST_DEVICE int conflicts(int k_step, int column_tile) const {
     const int lanes = 128 / entry_bytes();
     int extra = 0;
     for (int first = 0; first < 32; first += lanes) {
       int worst = 1;
       for (int lane = first; lane < first + lanes; ++lane) {
-        const int mine = lane_entry(k_step, row, lane);
+        const int mine = lane_entry(k_step, column_tile, lane);
         int same = 0;
         for (int other = first; other < first + lanes; ++other) {
-          const int theirs = lane_entry(k_step, row, other);
+          const int theirs = lane_entry(k_step, column_tile, other);
           bool seen = false;
           for (int before = first; before < other; ++before)
-            seen = seen || lane_entry(k_step, row, before) == theirs;
+            seen = seen || lane_entry(k_step, column_tile, before) == theirs;
           if (!seen && theirs % lanes == mine % lanes) ++same;
         }
         if (same > worst) worst = same;
@@ -258,8 +278,8 @@ struct Geometry {
     }
     return extra;
   }
-  KW_HOST_DEVICE int lane_entry(int k_step, int row, int lane) const {
-    const int position = smaller(row_position(0, lane / 4, row), positions() - 1);
+  KW_HOST_DEVICE int lane_entry(int k_step, int column_tile, int lane) const {
+    const int position = smaller(column_position(0, column_tile, lane / 4), positions() - 1);
     return position_entry(position_at(position)) + vector_offset(4 * k_step + lane % 4);
   }
 };

@@ -34,16 +34,16 @@ class TilingTest : public testing::TestWithParam<const char*> {
 void count_outputs(const Geometry& g, const BlockOrigin& origin, Triple tile, int thread,
                    std::vector<int>& counts) {
   const int warp = thread / 32, lane = thread % 32;
-  const int row_warp = warp % g.row_warps(), column_warp = warp / g.row_warps();
-  for (int row = 0; row < g.lane_rows(); ++row) {
-    const int position = g.row_position(row_warp, lane / 4, row);
+  const int position_warp = warp % g.position_warps(), channel_warp = warp / g.position_warps();
+  for (int p = 0; p < 2 * g.column_tiles(); ++p) {
+    const int position = g.result_position(position_warp, lane, p);
     if (position >= g.positions()) continue;
     const Triple at = g.position_at(position);
     const int d = tile.d * g.tile.d + at.d, h = tile.h * g.tile.h + at.h, w = tile.w * g.tile.w + at.w;
     if (d >= g.out.d || h >= g.out.h || w >= g.out.w) continue;
-    for (int index = 0; index < g.warp_channels / 4; ++index) {
-      const int in_block = column_warp * g.warp_channels + index / 2 * 8 + lane % 4 * 2 + index % 2;
-      const int channel = origin.channel_block * g.channels_per_block + in_block;
+    for (int c = 0; c < g.warp_channels / 8; ++c) {
+      const int channel =
+          origin.channel_block * g.channels_per_block + g.result_channel(channel_warp, lane, c);
       if (channel >= g.outputs_per_group()) continue;
       const int k = origin.group * g.outputs_per_group() + channel;
       ++counts[static_cast<std::size_t>(
