@@ -8,6 +8,12 @@
 
 namespace knobwise::implicit_gemm {
 
+#if KW_DTYPE_F32
+using Element = float;
+#else
+using Element = unsigned short;
+#endif
+
 constexpr KW_HOST_DEVICE Geometry geometry() {
   return Geometry{KW_N,
                   KW_C,
@@ -26,7 +32,10 @@ constexpr KW_HOST_DEVICE Geometry geometry() {
                   KNOB_input_channels_per_step,
                   KNOB_tiles_per_block,
                   KNOB_stages,
+                  KNOB_producer_warps,
                   KNOB_store_width,
+                  static_cast<int>(sizeof(Element)),
+                  KW_NHWC,
                   KNOB_vector_width,
                   KW_WORD_ELEMENTS,
                   KW_SPLITS,
@@ -49,13 +58,8 @@ struct OffsetType<true> {
   using type = long long;
 };
 
-#if KW_DTYPE_F32
-using Element = float;
-#else
-using Element = unsigned short;
-#endif
-
-constexpr int kThreads = geometry().threads();
+constexpr int kThreads = geometry().threads(), kConsumers = geometry().consumers();
+constexpr int kStagers = geometry().stagers();
 constexpr int kSplits = KW_SPLITS, kVector = geometry().vector_elements(), kWidth = KNOB_vector_width;
 constexpr int kBlockChannels = KNOB_channels_per_block;
 constexpr int kRowTiles = KNOB_warp_channels / 16, kColumnTiles = geometry().column_tiles();  // of a warp
@@ -102,6 +106,18 @@ __device__ __forceinline__ void from_float(unsigned short& element, float value)
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(element) : "f"(value));
 #else
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(element) : "f"(value));
+#endif
+}
+
+/// Writes two neighbours; `target` is aligned to both.
+__device__ __forceinline__ void store_pair(Element* target, float a, float b) {
+#if KW_DTYPE_F32
+  *reinterpret_cast<float2*>(target) = make_float2(a, b);
+#else
+  unsigned short low, high;
+  from_float(low, a);
+  from_float(high, b);
+  *reinterpret_cast<unsigned*>(target) = static_cast<unsigned>(high) << 16 | low;
 #endif
 }
 
@@ -202,7 +218,9 @@ struct Item {
 
 constexpr int kRowItems = geometry().staged_w() / kItemEntries;
 constexpr int kStepItems = geometry().planes() * geometry().staged_d() * geometry().staged_h() * kRowItems;
-constexpr int kItems = ceil_div(kStepItems, kThreads);
+constexpr int kItems = ceil_div(kStepItems, kStagers);
+/// Items that a thread has under way at once.
+constexpr int kBatch = smaller(kItems, smaller(8, 1 + 31 / (kItemEntries * kVector)));
 
 /// Where an item lies: plane, then d, h and the first entry along w.
 struct ItemPlace {
@@ -264,12 +282,12 @@ __device__ __forceinline__ void fetch_item(Item& item, const Element* input, Tri
       }
     }
   } else {
+    const Element* source = input + (static_cast<InOffset>(channel) * static_cast<InOffset>(kInPlane) + position);
 #pragma unroll
     for (int e = 0; e < kVector; ++e) {
       if (kGroupInputs % kVector != 0 && channel + e >= kGroupInputs) continue;
       float row[kWidth];
-      load_elements<kWidth>(row, input + (static_cast<InOffset>(channel + e) * static_cast<InOffset>(kInPlane) +
-                                          position));
+      load_elements<kWidth>(row, source + e * kInPlane);
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) item.values[i][e] = row[i];
     }
@@ -294,54 +312,55 @@ __device__ __forceinline__ Step step_at(int first_tile, int index) {
   return {g.tile_at(first_tile + index / g.channel_steps()), index % g.channel_steps()};
 }
 
-/// The input of one step on its way through registers.
-struct Fetched {
-  Item items[kItems];
-};
-
-__device__ __forceinline__ bool has_item(int i) {
-  return kStepItems % kThreads == 0 || i * kThreads + static_cast<int>(threadIdx.x) < kStepItems;
-}
-
-__device__ __forceinline__ void fetch_step(Fetched& fetched, const Element* input, const Step& step) {
+/// Fetches, rounds and deposits the input of one step; `thread` of kStagers.
+__device__ __forceinline__ void stage_input(unsigned char* buffer, const Element* input, const Step& step,
+                                            int thread) {
+#pragma unroll 1
+  for (int first = 0; first < kItems; first += kBatch) {
+    Item items[kBatch];
 #pragma unroll
-  for (int i = 0; i < kItems; ++i)
-    if (has_item(i))
-      fetch_item(fetched.items[i], input, step.tile, step.channel_step * KNOB_input_channels_per_step,
-                 item_place(i * kThreads + static_cast<int>(threadIdx.x)));
-}
-
-__device__ __forceinline__ void deposit_step(unsigned char* buffer, const Fetched& fetched) {
+    for (int i = 0; i < kBatch; ++i)
+      if ((first + i) * kStagers + thread < kStepItems)
+        fetch_item(items[i], input, step.tile, step.channel_step * KNOB_input_channels_per_step,
+                   item_place((first + i) * kStagers + thread));
 #pragma unroll
-  for (int i = 0; i < kItems; ++i)
-    if (has_item(i))
-      deposit_item(buffer, fetched.items[i], item_place(i * kThreads + static_cast<int>(threadIdx.x)));
-}
-
-/// Fetches and deposits without holding the whole step in registers.
-__device__ __forceinline__ void stage_input(unsigned char* buffer, const Element* input, const Step& step) {
-#pragma unroll 4
-  for (int i = 0; i < kItems; ++i) {
-    if (!has_item(i)) continue;
-    const ItemPlace place = item_place(i * kThreads + static_cast<int>(threadIdx.x));
-    Item item;
-    fetch_item(item, input, step.tile, step.channel_step * KNOB_input_channels_per_step, place);
-    deposit_item(buffer, item, place);
+    for (int i = 0; i < kBatch; ++i)
+      if ((first + i) * kStagers + thread < kStepItems)
+        deposit_item(buffer, items[i], item_place((first + i) * kStagers + thread));
   }
 }
 
+/// Starts the copies of the weights of one step.
 __device__ __forceinline__ void stage_weights(unsigned char* buffer, const unsigned char* packed,
-                                              int channel_step) {
+                                              int channel_step, int thread, int threads) {
   constexpr int kBytes = geometry().weight_step_bytes();
   const unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(buffer));
   const unsigned char* source = packed + static_cast<long long>(channel_step) * kBytes;
 #pragma unroll 4
-  for (int offset = 16 * threadIdx.x; offset < kBytes; offset += 16 * kThreads)
+  for (int offset = 16 * thread; offset < kBytes; offset += 16 * threads)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target + offset), "l"(source + offset));
 }
 
 __device__ __forceinline__ void await_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// ---- Barriers of a part of the block ----
+
+/// Barrier 0 is __syncthreads(); 1 the consumers'; then two for each buffer: full and empty.
+constexpr int kConsumerBarrier = 1, kFullBarrier = 2, kEmptyBarrier = kFullBarrier + kBuffers;
+
+__device__ __forceinline__ void barrier_sync(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void consumer_barrier() {
+  if constexpr (kThreads == kConsumers)
+    __syncthreads();
+  else
+    barrier_sync(kConsumerBarrier, kConsumers);
 }
 
 // ---- Arithmetic ----
@@ -523,7 +542,7 @@ __device__ __forceinline__ void cluster_barrier() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 #endif
   } else {
-    __syncthreads();
+    consumer_barrier();
   }
 }
 
@@ -557,19 +576,19 @@ __device__ __forceinline__ void channel_totals(const Results& results, const flo
     for (int step = 1; step <= 2; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
     if (place.lane % 4 == 0) partial[place.channel(c) * kPositionWarps + place.position_warp] = sum;
   }
-  __syncthreads();
-  for (int channel = threadIdx.x; channel < kBlockChannels; channel += kThreads) {
+  consumer_barrier();
+  for (int channel = threadIdx.x; channel < kBlockChannels; channel += kConsumers) {
     float sum = 0;
     for (int warp = 0; warp < kPositionWarps; ++warp) sum += partial[channel * kPositionWarps + warp];
     mine[channel] = sum;
   }
   cluster_barrier();
-  for (int channel = threadIdx.x; channel < kBlockChannels; channel += kThreads) {
+  for (int channel = threadIdx.x; channel < kBlockChannels; channel += kConsumers) {
     float sum = 0;
     for (int rank = 0; rank < kCluster; ++rank) sum += cluster_load(mine + channel, rank);
     totals[channel] = sum;
   }
-  __syncthreads();
+  consumer_barrier();
 }
 
 /// Sum of the totals over the norm's group of each of the lane's channels.
@@ -616,48 +635,81 @@ __device__ __forceinline__ void normalise(Results& results, const float* packed,
 }
 #endif
 
-template <int kCount>
-__device__ __forceinline__ void store_elements(Element* memory, const float (&values)[kCount]) {
-  constexpr int kBytes = kCount * static_cast<int>(sizeof(Element));
-  union {
-    Element elements[kCount];
-    unsigned words[kBytes >= 4 ? kBytes / 4 : 1];
-  } raw;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) from_float(raw.elements[i], values[i]);
-  // As assembler: the compiler takes the vectors of a union apart.
-  if constexpr (kBytes == 16)
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(memory), "r"(raw.words[0]),
-                 "r"(raw.words[1]), "r"(raw.words[2]), "r"(raw.words[3]));
-  else if constexpr (kBytes == 8)
-    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(memory), "r"(raw.words[0]), "r"(raw.words[1]));
-  else if constexpr (kBytes == 4)
-    asm volatile("st.global.b32 [%0], %1;" ::"l"(memory), "r"(raw.words[0]));
-  else
-    *memory = raw.elements[0];
-}
+/// Elements that one access writes.
+template <int kBytes>
+struct Access {
+  using type = unsigned short;
+};
+template <>
+struct Access<4> {
+  using type = unsigned;
+};
+template <>
+struct Access<8> {
+  using type = uint2;
+};
+template <>
+struct Access<16> {
+  using type = uint4;
+};
 
-/// Neighbouring positions of a lane that one store writes.
-constexpr int kStore = KW_NHWC ? 1 : KNOB_store_width;
-
-__device__ __forceinline__ void store_results(const Results& results, Element* output, const Place& place) {
-  Element* base = output + static_cast<long long>(place.block.sample) * KW_K * kOutPlane +
-                  static_cast<long long>(place.block.group * kGroupOutputs) * (KW_NHWC ? 1 : kOutPlane);
+/// Writes the results of the warp, 16 channels at a time, by way of `scratch` in shared memory, so that
+/// neighbouring lanes write neighbours.
+__device__ __forceinline__ void store_results(const Results& results, Element* output, const Place& place,
+                                              Element* scratch) {
+  constexpr Geometry g = geometry();
+  constexpr int kStore = KNOB_store_width, kPitch = g.out_pitch();
+  constexpr int kRowAccesses = (KW_NHWC ? 16 : KNOB_warp_positions) / kStore;
+  constexpr int kAccesses = 16 * KNOB_warp_positions / kStore;
+  constexpr long long kChannelPitch = KW_NHWC ? 1 : kOutPlane, kPositionPitch = KW_NHWC ? KW_K : 1;
+  using Word = Access<kStore * static_cast<int>(sizeof(Element))>::type;
+  const int first_channel = place.block.channel_block * kBlockChannels + place.channel_warp * KNOB_warp_channels;
+  Element* warp_output = output + static_cast<long long>(place.block.sample) * KW_K * kOutPlane +
+                         (place.block.group * kGroupOutputs + first_channel) * kChannelPitch;
+  const Triple origin = {KW_EPILOGUE_REDUCE_DEPTH ? 0 : place.tile.d * KNOB_tile_d, place.tile.h * KNOB_tile_h,
+                         place.tile.w * KNOB_tile_w};
+  const OutOffset first = (static_cast<OutOffset>(origin.d) * KW_OH + origin.h) * KW_OW + origin.w;
 #pragma unroll
-  for (int p = 0; p < kPositions; p += kStore) {
-    if (!place.valid(p)) continue;
-    const Triple at = place.output(p);
-    const OutOffset position = (static_cast<OutOffset>(at.d) * KW_OH + at.h) * KW_OW + at.w;
+  for (int m = 0; m < kRowTiles; ++m) {
+    __syncwarp();
 #pragma unroll
-    for (int c = 0; c < kChannels; ++c) {
-      float values[kStore];
+    for (int n = 0; n < kColumnTiles; ++n)
 #pragma unroll
-      for (int i = 0; i < kStore; ++i) values[i] = results[p + i][c];
-      const OutOffset channel = place.group_channel(c);
-      if (place.channel_valid(c))
-        store_elements<kStore>(
-            base + (KW_NHWC ? position * KW_K + channel : channel * static_cast<OutOffset>(kOutPlane) + position),
-            values);
+      for (int half = 0; half < 2; ++half) {
+        const int channel = half * 8 + place.lane / 4, position = n * 8 + place.lane % 4 * 2;
+        const float low = results[2 * n][2 * m + half], high = results[2 * n + 1][2 * m + half];
+        if constexpr (KW_NHWC) {
+          from_float(scratch[position * kPitch + channel], low);
+          from_float(scratch[(position + 1) * kPitch + channel], high);
+        } else {
+          store_pair(scratch + channel * kPitch + position, low, high);
+        }
+      }
+    __syncwarp();
+#pragma unroll 4
+    for (int i = 0; i < ceil_div(kAccesses, 32); ++i) {
+      const int access = i * 32 + place.lane, row = access / kRowAccesses;
+      const int column = access % kRowAccesses * kStore;
+      const int channel = KW_NHWC ? column : row;
+      const int position = place.position_warp * KNOB_warp_positions + (KW_NHWC ? row : column);
+      if (kAccesses % 32 != 0 && access >= kAccesses) continue;
+      if (kGroupOutputs % kBlockChannels != 0 && first_channel + m * 16 + channel >= kGroupOutputs) continue;
+      if (g.positions() % KNOB_warp_positions != 0 && position >= g.positions()) continue;
+      OutOffset offset = position;
+      if constexpr (g.flat()) {
+        if (KNOB_tile_d == 1 ? origin.h * KW_OW + position >= KW_OH * KW_OW : first + position >= kOutPlane)
+          continue;
+      } else {
+        const Triple at = g.position_at(position);
+        if ((kResultD % KNOB_tile_d != 0 && origin.d + at.d >= kResultD) ||
+            (KW_OH % KNOB_tile_h != 0 && origin.h + at.h >= KW_OH) ||
+            (KW_OW % KNOB_tile_w != 0 && origin.w + at.w >= KW_OW))
+          continue;
+        offset = (static_cast<OutOffset>(at.d) * KW_OH + at.h) * KW_OW + at.w;
+      }
+      *reinterpret_cast<Word*>(warp_output + (m * 16 + channel) * kChannelPitch +
+                               (first + offset) * kPositionPitch) =
+          *reinterpret_cast<const Word*>(scratch + row * kPitch + column);
     }
   }
 }
@@ -765,16 +817,28 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
   const auto weight_buffer = [&](int step) {
     return shared + g.weights_begin() + (g.channel_steps() == 1 ? 0 : step % kBuffers * g.weight_step_bytes());
   };
-  const auto stage_step_weights = [&](int step) {
-    if (KW_WEIGHTS_SHARED && (step == 0 || g.channel_steps() > 1))
-      stage_weights(weight_buffer(step), block_weights, step % g.channel_steps());
+  const auto stage_step = [&](int step, int stager) {
+    if (KW_WEIGHTS_SHARED && g.channel_steps() > 1)
+      stage_weights(weight_buffer(step), block_weights, step % g.channel_steps(), stager, kStagers);
+    stage_input(input_buffer(step), group_input, step_at(first_tile, step), stager);
+    await_copies();
   };
 
-  if constexpr (kBuffers == 2) {
-    stage_step_weights(0);
-    stage_input(input_buffer(0), group_input, step_at(first_tile, 0));
+  if (KW_WEIGHTS_SHARED && g.channel_steps() == 1) {
+    stage_weights(shared + g.weights_begin(), block_weights, 0, thread, kThreads);
     await_copies();
+  }
+  if constexpr (kThreads > kConsumers) {
     __syncthreads();
+    if (thread >= kConsumers) {
+#pragma unroll 1
+      for (int step = 0; step < steps; ++step) {
+        if (step >= kBuffers) barrier_sync(kEmptyBarrier + step % kBuffers, kThreads);
+        stage_step(step, thread - kConsumers);
+        barrier_arrive(kFullBarrier + step % kBuffers, kThreads);
+      }
+      return;
+    }
   }
 
   Sums sums;
@@ -783,21 +847,13 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
 #endif
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
-    if constexpr (kBuffers == 1) {
+    if constexpr (kThreads == kConsumers) {
       if (step > 0) __syncthreads();
-      stage_step_weights(step);
-      stage_input(input_buffer(step), group_input, step_at(first_tile, step));
-      await_copies();
+      stage_step(step, thread);
       __syncthreads();
+    } else {
+      barrier_sync(kFullBarrier + step % kBuffers, kThreads);
     }
-    const bool more = kBuffers == 2 && step + 1 < steps;
-#if KNOB_stages == 2
-    Fetched fetched;
-    if (more) {
-      stage_step_weights(step + 1);
-      fetch_step(fetched, group_input, step_at(first_tile, step + 1));
-    }
-#endif
     const unsigned char* weights =
         (KW_WEIGHTS_SHARED ? weight_buffer(step)
                            : block_weights + static_cast<long long>(step % g.channel_steps()) *
@@ -808,8 +864,8 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
 #pragma unroll 1
     for (int depth = 0; depth < KW_OD; ++depth) {
       start_sums(sums, packed, place);
-      multiply_step(sums, input_buffer(step) + depth * KW_STRIDE_D * g.depth_pitch() * kEntryBytes, columns, lane_offsets,
-                    weights);
+      multiply_step(sums, input_buffer(step) + depth * KW_STRIDE_D * g.depth_pitch() * kEntryBytes, columns,
+                    lane_offsets, weights);
       take_sums(results, sums);
 #pragma unroll
       for (int p = 0; p < kPositions; ++p)
@@ -821,13 +877,8 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     if (step % g.channel_steps() == 0) start_sums(sums, packed, place);
     multiply_step(sums, input_buffer(step), columns, lane_offsets, weights);
 #endif
-#if KNOB_stages == 2
-    if (more) deposit_step(input_buffer(step + 1), fetched);
-    if (kBuffers == 2) {
-      await_copies();
-      __syncthreads();
-    }
-#endif
+    if (kThreads > kConsumers && step + kBuffers < steps)
+      barrier_arrive(kEmptyBarrier + step % kBuffers, kThreads);
     if (step % g.channel_steps() != g.channel_steps() - 1) continue;
     place.tile = g.tile_at(first_tile + step / g.channel_steps());
 #if KW_EPILOGUE_REDUCE_DEPTH
@@ -842,8 +893,9 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
 #if KW_EPILOGUE_SOFTMAX
     softmax_channels(results, place);
 #elif KW_EPILOGUE_NORM
-    normalise(results, packed, reinterpret_cast<float*>(shared + g.epilogue_begin()), place);
+    normalise(results, packed, reinterpret_cast<float*>(shared + g.norm_begin()), place);
 #endif
-    store_results(results, output, place);
+    store_results(results, output, place,
+                  reinterpret_cast<Element*>(shared + g.epilogue_begin() + warp * g.out_bytes()));
   }
 }

@@ -31,7 +31,7 @@ implicit_gemm::Triple triple(const std::array<std::int64_t, 3>& values) {
 
 /// Pads rows and planes so that a warp's reads meet the fewest bank conflicts; the smallest such pads.
 void choose_pads(Geometry& tiling) {
-  constexpr int kSteps = 6, kRowPads = 8, kPlanePads = 8;
+  constexpr int kSteps = 6, kRowPads = 5, kPlanePads = 8;
   int best = -1, best_row = 0, best_plane = 0;
   for (int row = 0; row < kRowPads; ++row)
     for (int plane = 0; plane < kPlanePads; ++plane) {
@@ -183,7 +183,10 @@ Geometry implicit_gemm_tiling(const Problem& problem, const Configuration& confi
                   knob("input_channels_per_step"),
                   knob("tiles_per_block"),
                   knob("stages"),
+                  knob("producer_warps"),
                   knob("store_width"),
+                  static_cast<int>(size_of(problem.dtype)),
+                  problem.layout == Layout::nhwc,
                   knob("vector_width"),
                   is_tf32(configuration) ? 1 : 2,
                   splits(configuration) ? 2 : 1,

@@ -55,18 +55,21 @@ struct Geometry {
   // The tiling.
   Triple tile;
   int channels_per_block, warp_positions, warp_channels;
-  int channels_per_step;   ///< Input channels staged together.
-  int tiles_per_block;     ///< Output tiles that a block goes through one after another.
-  int stages;              ///< 2: the next step's operands are fetched while this one's are multiplied.
-  int store_width;         ///< Neighbouring positions that a lane stores together: 1, 2 or 4.
-  int fetch_width;         ///< Neighbours along w that one load fetches: 1, 2 or 4.
-  int word_elements;       ///< Elements in a 32-bit operand: 2 (16-bit types) or 1 (tf32).
-  int splits;              ///< Terms that an operand is a sum of: 1 or 2.
-  int gather_taps;         ///< 1: a vector's elements are neighbours along w; 0: along the channels.
-  int taps_outermost;      ///< 1: vectors in the order (tap, plane); 0: (plane, tap).
-  int weights_shared;      ///< 1: weights are staged in shared memory; 0: read through the cache.
-  int channels_first;      ///< 1: neighbouring blocks differ in channels; 0: in position.
-  int whole_depth;         ///< 1: a block goes through all output depths, one at a time.
+  int channels_per_step;  ///< Input channels staged together.
+  int tiles_per_block;    ///< Output tiles that a block goes through one after another.
+  int stages;             ///< Steps whose operands are in shared memory at once.
+  int producer_warps;  ///< Warps that only stage operands, ahead of the others; 0: all stage, then multiply.
+  int store_width;     ///< Neighbours in the output that one access writes: 1, 2, 4 or 8.
+  int element_bytes;   ///< Of input and output.
+  int channels_last;   ///< 1: the channel is the fastest dimension of input and output.
+  int fetch_width;     ///< Neighbours along w that one load fetches: 1, 2 or 4.
+  int word_elements;   ///< Elements in a 32-bit operand: 2 (16-bit types) or 1 (tf32).
+  int splits;          ///< Terms that an operand is a sum of: 1 or 2.
+  int gather_taps;     ///< 1: a vector's elements are neighbours along w; 0: along the channels.
+  int taps_outermost;  ///< 1: vectors in the order (tap, plane); 0: (plane, tap).
+  int weights_shared;  ///< 1: weights are staged in shared memory; 0: read through the cache.
+  int channels_first;  ///< 1: neighbouring blocks differ in channels; 0: in position.
+  int whole_depth;     ///< 1: a block goes through all output depths, one at a time.
   int row_pad, plane_pad;  ///< Unused entries after a row and a plane, against bank conflicts.
 
   // ---- Channels ----
@@ -164,17 +167,21 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int positions() const { return (whole_depth ? 1 : tile.d) * tile.h * tile.w; }
   constexpr KW_HOST_DEVICE int position_warps() const { return ceil_div(positions(), warp_positions); }
   constexpr KW_HOST_DEVICE int channel_warps() const { return channels_per_block / warp_channels; }
-  constexpr KW_HOST_DEVICE int threads() const { return 32 * position_warps() * channel_warps(); }
+  /// Threads that multiply; those of the producers come after them.
+  constexpr KW_HOST_DEVICE int consumers() const { return 32 * position_warps() * channel_warps(); }
+  constexpr KW_HOST_DEVICE int threads() const { return consumers() + 32 * producer_warps; }
+  /// Threads that stage.
+  constexpr KW_HOST_DEVICE int stagers() const {
+    return producer_warps > 0 ? 32 * producer_warps : consumers();
+  }
   /// Instructions of a warp along the positions.
   constexpr KW_HOST_DEVICE int column_tiles() const { return warp_positions / 8; }
   /// Position, within the block, of column `column` of 8 of an instruction: may be past positions(). Lane l
   /// reads column l / 4 and holds the results of columns 2 * (l % 4) and the next.
   constexpr KW_HOST_DEVICE int column_position(int position_warp, int column_tile, int column) const {
-    return position_warp * warp_positions +
-           (store_width == 4 ? column_tile / 2 * 16 + column / 2 * 4 + column_tile % 2 * 2 + column % 2
-                             : column_tile * 8 + column);
+    return position_warp * warp_positions + column_tile * 8 + column;
   }
-  /// Position of a lane's result `index` of 2 * column_tiles(); store_width of them are neighbours.
+  /// Position of a lane's result `index` of 2 * column_tiles().
   constexpr KW_HOST_DEVICE int result_position(int position_warp, int lane, int index) const {
     return column_position(position_warp, index / 2, lane % 4 * 2 + index % 2);
   }
@@ -233,22 +240,32 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int epilogue_begin() const {
     return input_begin() + input_buffers() * input_bytes();
   }
+  /// Results of 16 channels of a warp on their way out: rows of positions, or of channels (channels_last).
+  constexpr KW_HOST_DEVICE int out_pitch() const { return (channels_last ? 16 : warp_positions) + 8; }
+  constexpr KW_HOST_DEVICE int out_bytes() const {
+    return (channels_last ? warp_positions : 16) * out_pitch() * element_bytes;
+  }
+  constexpr KW_HOST_DEVICE int norm_begin() const {
+    return epilogue_begin() + position_warps() * channel_warps() * out_bytes();
+  }
   /// With a norm: a partial sum of every channel from every warp of positions, then two figures of every
   /// channel.
   constexpr KW_HOST_DEVICE int shared_bytes(bool norm) const {
-    return epilogue_begin() + (norm ? 4 * channels_per_block * (position_warps() + 2) : 0);
+    return norm_begin() + (norm ? 4 * channels_per_block * (position_warps() + 2) : 0);
   }
 
   /// True if the knobs fit together: every quotient above is exact.
   constexpr KW_HOST_DEVICE bool consistent() const {
-    return channels_per_block % warp_channels == 0 && warp_channels % 16 == 0 &&
-           warp_positions % (store_width == 4 ? 16 : 8) == 0 && stores_fit() && fetches_fit() &&
+    return channels_per_block % warp_channels == 0 && warp_channels % 16 == 0 && warp_positions % 8 == 0 &&
+           stores_fit() && fetches_fit() && (producer_warps > 0) == (stages > 1) &&
            (!gather_taps || dilation.w == 1) && (!whole_depth || (tile.d == 1 && channel_steps() == 1)) &&
            (channel_steps() == 1 || gather_taps || channels_per_step % vector_elements() == 0);
   }
   constexpr KW_HOST_DEVICE bool stores_fit() const {
-    return flat() ? tile.h * out.w % store_width == 0 && out.h * out.w % store_width == 0
-                  : tile.w % store_width == 0 && out.w % store_width == 0;
+    if (channels_last) return outputs_per_group() % store_width == 0 && output_channels % store_width == 0;
+    return warp_positions % store_width == 0 &&
+           (flat() ? tile.h * out.w % store_width == 0 && out.h * out.w % store_width == 0
+                   : tile.w % store_width == 0 && out.w % store_width == 0);
   }
   constexpr KW_HOST_DEVICE bool fetches_fit() const {
     return fetch_width == 1 || (in.w % fetch_width == 0 && tile.w * stride.w % fetch_width == 0 &&
