@@ -220,7 +220,7 @@ constexpr int kRowItems = geometry().staged_w() / kItemEntries;
 constexpr int kStepItems = geometry().planes() * geometry().staged_d() * geometry().staged_h() * kRowItems;
 constexpr int kItems = ceil_div(kStepItems, kStagers);
 /// Items that a thread has under way at once.
-constexpr int kBatch = smaller(kItems, smaller(8, 1 + 31 / (kItemEntries * kVector)));
+constexpr int kBatch = smaller(kItems, smaller(8, 1 + 63 / (kItemEntries * kVector)));
 
 /// Where an item lies: plane, then d, h and the first entry along w.
 struct ItemPlace {
@@ -598,7 +598,7 @@ __device__ __forceinline__ void group_totals(float (&sums)[kChannels], const flo
   for (int c = 0; c < kChannels; ++c) {
     const int first = place.channel(c) / kNormChannels * kNormChannels;
     float sum = 0;
-    for (int j = 0; j < kNormChannels; ++j) sum += totals[first + j];
+    for (int j = 0; j < kNormChannels; ++j) sum += totals[smaller(first + j, kBlockChannels - 1)];
     sums[c] = sum;
   }
 }

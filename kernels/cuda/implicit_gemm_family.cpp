@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "kernels/cuda/device_source.h"
 #include "kernels/cuda/fused_epilogue.h"
-#include "search_spaces/user_error.h"
 
 namespace knobwise {
 namespace {
@@ -15,6 +15,8 @@ namespace {
 /// Raised whenever this file changes what it generates from the same sources.
 constexpr std::string_view kHostVersion = "1";
 constexpr std::int64_t kMostSoftmaxChannels = 128;
+/// Blocks that a cluster has on every device of compute capability 9.0, and positions that a block takes.
+constexpr std::int64_t kMostCluster = 8, kMostBlockPositions = 512;
 
 using implicit_gemm::Geometry;
 
@@ -55,12 +57,47 @@ std::optional<std::string> size_problem(const Problem& problem) {
   return std::nullopt;
 }
 
-std::optional<std::string> epilogue_problem(const Problem& problem) {
+/// Bytes of shared memory that the input of the smallest tile takes, in a mode of 8 bytes an entry.
+double least_staged_bytes(const Problem& p, const FusedEpilogue& epilogue) {
+  const auto reach = [&p](std::size_t axis, std::int64_t outputs) {
+    return static_cast<double>((outputs - 1) * p.stride[axis] + (p.filter[axis] - 1) * p.dilation[axis] + 1);
+  };
+  const Extents out = p.conv_extents();
+  const double channels = static_cast<double>(epilogue.reduction ? p.c / p.groups : 1);
+  return 8 * std::ceil(channels / 4) * reach(0, epilogue.reduction ? out.d : 1) * reach(1, 1) *
+         reach(2, std::min<std::int64_t>(out.w, 16));
+}
+
+/// Blocks that the positions of a sample take in the largest tiles.
+std::int64_t least_tiles(const Problem& problem) {
+  const Extents out = problem.conv_extents();
+  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  std::int64_t least = out.d * out.h * out.w;
+  for (const std::int64_t d : {1, 2, 4})
+    for (const std::int64_t h : {1, 2, 4, 8, 16})
+      least = std::min(least, ceil_div(out.d, d) * ceil_div(out.h, h) *
+                                  ceil_div(out.w, std::min(out.w, kMostBlockPositions / (d * h))));
+  return least;
+}
+
+std::optional<std::string> epilogue_problem(const Problem& problem, const DeviceInfo& device) {
   std::string reason;
   const auto epilogue = plan_fused_epilogue(problem, reason);
   if (!epilogue) return reason;
   if (epilogue->softmax && (problem.groups != 1 || problem.k > kMostSoftmaxChannels))
     return fmt::format("a fused softmax takes at most {} channels of one group", kMostSoftmaxChannels);
+  const std::int64_t blocks = device.compute_capability >= 90 ? kMostCluster : 1;
+  if (epilogue->norm && least_tiles(problem) > blocks)
+    return fmt::format("a fused norm takes the positions of a sample in at most {} blocks on this device",
+                       blocks);
+  if (epilogue->norm && (problem.k / problem.groups) % epilogue->norm_channels(problem) != 0)
+    return "a group of the norm reaches over groups of the convolution";
+  if (const double bytes = least_staged_bytes(problem, *epilogue);
+      bytes > static_cast<double>(device.shared_bytes_per_block) / 2)
+    return fmt::format(
+        "the filter reaches over {:.0f} bytes of input for the smallest tile; a block has {} of shared "
+        "memory",
+        bytes, device.shared_bytes_per_block);
   return std::nullopt;
 }
 
@@ -100,14 +137,8 @@ class ImplicitGemm final : public KernelFamily {
     if (device.compute_capability < 80)
       return fmt::format("implicit_gemm uses matrix instructions of compute capability 8.0, not {}.{}",
                          device.compute_capability / 10, device.compute_capability % 10);
-    if (auto reason = epilogue_problem(problem)) return reason;
-    if (auto reason = size_problem(problem)) return reason;
-    try {
-      bind_space(*this, problem, device);
-    } catch (const UserError& error) {
-      return fmt::format("no tile of the input with its halo fits in shared memory ({})", error.what());
-    }
-    return std::nullopt;
+    if (auto reason = epilogue_problem(problem, device)) return reason;
+    return size_problem(problem);
   }
 
   std::string_view space_json() const override {

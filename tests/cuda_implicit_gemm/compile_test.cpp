@@ -11,6 +11,8 @@ class CompileTest : public testing::TestWithParam<std::tuple<const char*, int>> 
  protected:
   void SetUp() override {
     if (!nvrtc_problem().empty()) GTEST_SKIP() << nvrtc_problem();
+    if (const auto reason = cuda_implicit_gemm_family().unsupported_reason(problem(), target()))
+      GTEST_SKIP() << *reason;
   }
 
   Problem problem() const { return Problem::parse(std::get<0>(GetParam())); }

@@ -30,6 +30,7 @@ TEST(ImplicitGemmFamily, SaysWhyAProblemIsNotSupported) {
   EXPECT_THAT(reason("conv2d n=1 c=8 h=9 w=9 k=8 r=3 s=3 | max channel"), Optional(HasSubstr("max")));
   EXPECT_THAT(reason("conv2d n=1 c=8 h=9 w=9 k=1024 r=3 s=3 | softmax channel"),
               Optional(HasSubstr("128 channels")));
+  EXPECT_THAT(reason(kReferenceProblems[4], 80), Optional(HasSubstr("1 blocks")));
   EXPECT_THAT(reason("conv2d n=1 c=1 h=2000 w=2000 k=8 r=999 s=999"), Optional(HasSubstr("shared memory")));
 }
 

@@ -64,7 +64,8 @@ TEST_P(TilingTest, MapsBlocksThreadsAndRegistersOneToOneOntoTheOutput) {
         for (int depth = 0; depth < (g.whole_depth ? g.out.d : 1); ++depth) {
           Triple tile = g.tile_at(origin.first_tile + i);
           if (g.whole_depth) tile.d = depth;
-          for (int thread = 0; thread < g.threads(); ++thread) count_outputs(g, origin, tile, thread, counts);
+          for (int thread = 0; thread < g.consumers(); ++thread)
+            count_outputs(g, origin, tile, thread, counts);
         }
     }
     EXPECT_THAT(counts, testing::Each(1));
