@@ -1,4 +1,5 @@
 // Taking over another database: one transaction of SQL that reads the attached source.
+#include <algorithm>
 #include <array>
 #include <sstream>
 #include <string_view>
