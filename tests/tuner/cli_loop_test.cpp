@@ -67,6 +67,19 @@ TEST_F(Loop, TunesStoresLooksUpRunsAndReports) {
   EXPECT_EQ(json::parse(info.out).at(0).at("problems"), 1);
 }
 
+TEST_F(Loop, ACalibratedDeviceTellsHowCloseTheBestComes) {
+  ASSERT_EQ(run({"devices", "--calibrate", "--device", "cpu"}).status, 0);
+  const json tuned = tune({"--max-trials", "1", "--family", "direct_conv"});
+  const json floor = tuned.at("best").at("floor");
+  EXPECT_EQ(floor.at("measured"), true);
+  EXPECT_GT(floor.at("time_us"), 0);
+  // The problem fits the caches, so the memory's ceiling is none for it; the arithmetic's is.
+  if (floor.at("resource") == "fp32")
+    EXPECT_LT(floor.at("time_us"), 1.2 * tuned.at("best").at("time_us").get<double>());
+  EXPECT_EQ(json::parse(run({"best", kProblem, "--device", "cpu", "--json"}).out).at("floor"), floor);
+  EXPECT_THAT(run({"best", kProblem, "--device", "cpu"}).out, HasSubstr("% of what "));
+}
+
 TEST_F(Loop, AFinishedSessionRunAgainMeasuresNothing) {
   const json first = tune({"--max-trials", "3", "--seed", "7"});
   const json again = tune({"--max-trials", "3", "--seed", "7"});

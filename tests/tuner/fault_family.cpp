@@ -13,6 +13,8 @@ std::string body(const std::string& fault) {
   if (fault == "wrong") return "for (long long i = 0; i < n; ++i) y[i] = x[i] * w[0] + 0.5f;";
   if (fault == "nan") return right + " y[n / 2] = 0.0f / (y[0] - y[0]);";
   if (fault == "unwritten") return "for (long long i = 0; i < n - 1; ++i) y[i] = x[i] * w[0];";
+  if (fault == "reads_behind") return "for (long long i = 0; i < n; ++i) y[i] = x[i] * w[0] + 0 * x[n];";
+  if (fault == "reads_before") return "for (long long i = 0; i < n; ++i) y[i] = x[i] * w[0] + 0 * x[-1];";
   if (fault == "writes_behind") return right + " y[n] = 1;";
   if (fault == "writes_before") return right + " y[-1] = 1;";
   if (fault == "crashes") return "*(volatile int*)16 = 1;";
@@ -25,8 +27,8 @@ std::string body(const std::string& fault) {
 
 const std::vector<std::string>& FaultFamily::faults() {
   static const std::vector<std::string> all = {
-      "none",          "does_not_compile", "compiler_hangs", "wrong", "nan",  "unwritten",
-      "writes_behind", "writes_before",    "crashes",        "exits", "loops"};
+      "none",         "does_not_compile", "compiler_hangs", "wrong",   "nan",   "unwritten", "reads_behind",
+      "reads_before", "writes_behind",    "writes_before",  "crashes", "exits", "loops"};
   return all;
 }
 

@@ -134,6 +134,8 @@ TEST_F(Faults, EveryKindIsRecordedWithItsReasonAndTheOthersAreRight) {
       {"wrong", {TrialStatus::wrong_result, "relative error"}},
       {"nan", {TrialStatus::wrong_result, "NaN"}},
       {"unwritten", {TrialStatus::wrong_result, "never written"}},
+      {"reads_behind", {TrialStatus::wrong_result, "NaN"}},
+      {"reads_before", {TrialStatus::wrong_result, "NaN"}},
       {"writes_behind", {TrialStatus::out_of_bounds, "output"}},
       {"writes_before", {TrialStatus::out_of_bounds, "output"}},
       {"crashes", {TrialStatus::crashed, "signal 11"}},

@@ -26,6 +26,7 @@ std::string body(const std::string& fault) {
   if (fault == "wrong") return "if (i < N) y[i] = x[i] * w[0] + 0.5f;";
   if (fault == "nan") return "if (i < N) y[i] = i == N / 2 ? 0.0f / (w[0] - w[0]) : x[i] * w[0];";
   if (fault == "unwritten") return "if (i < N - 1) y[i] = x[i] * w[0];";
+  if (fault == "reads_behind") return "if (i < N) y[i] = x[i] * w[0] + 0 * x[N];";
   if (fault == "writes_behind") return "if (i <= N) y[i] = x[i < N ? i : 0] * w[0];";
   if (fault == "illegal_address") return right + " if (i == 0) *(volatile int*)16 = 1;";
   if (fault == "traps") return right + " if (i == 0) __trap();";
@@ -46,7 +47,7 @@ class GpuFaultFamily : public KernelFamily {
   }
   std::string_view space_json() const override {
     return R"({"General": {"BenchmarkName": "faulty"}, "ConfigurationSpace": {"TuningParameters": [
-      {"Name": "fault", "Type": "string", "Values": ["none", "does_not_compile", "wrong", "nan", "unwritten",
+      {"Name": "fault", "Type": "string", "Values": ["none", "does_not_compile", "wrong", "nan", "unwritten", "reads_behind",
        "writes_behind", "illegal_address", "traps", "loops", "shared_memory", "threads"], "Default": "none"},
       {"Name": "variant", "Type": "int", "Values": [0, 1], "Default": 0},
       {"Name": "precision", "Type": "string", "Values": ["fp32"], "Default": "fp32"}]}})";
@@ -133,6 +134,7 @@ TEST_F(GpuSession, EveryFaultIsRecordedWithItsReasonAndTheOthersAreRight) {
       {"wrong", {TrialStatus::wrong_result, "relative error"}},
       {"nan", {TrialStatus::wrong_result, "NaN"}},
       {"unwritten", {TrialStatus::wrong_result, "never written"}},
+      {"reads_behind", {TrialStatus::wrong_result, "NaN"}},
       {"writes_behind", {TrialStatus::out_of_bounds, "output"}},
       {"illegal_address", {TrialStatus::crashed, "ILLEGAL_ADDRESS"}},
       {"traps", {TrialStatus::crashed, "CUDA_ERROR"}},

@@ -9,6 +9,10 @@
 namespace knobwise::cli {
 namespace {
 
+std::optional<FloorTime> floor_of(const Problem& problem, const LayeredBest& answer) {
+  return floor_time(answer.device, problem_record(problem), answer.trial.precision);
+}
+
 nlohmann::json to_json(const Problem& problem, const LayeredBest& answer, const std::string& database,
                        const Store& store) {
   const SessionRecord session = store.session(answer.trial.session);
@@ -20,11 +24,13 @@ nlohmann::json to_json(const Problem& problem, const LayeredBest& answer, const 
                                   {"rel_fro", error.rel_fro},
                                   {"frac_outside", error.frac_outside}};
   }
+  const auto floor = floor_of(problem, answer);
   return {{"problem", problem.to_string()},
           {"family", answer.family.name},
           {"configuration", nlohmann::ordered_json::parse(answer.trial.configuration)},
           {"time_us", answer.trial.timing->time_us},
           {"gflops", static_cast<double>(problem.flops()) / answer.trial.timing->time_us * 1e-3},
+          {"floor", floor ? cli::to_json(*floor) : nlohmann::json()},
           {"errors", errors},
           {"provenance",
            {{"kind", "exact"},
@@ -76,7 +82,7 @@ int best(const std::vector<std::string>& arguments) {
     return kSuccess;
   }
   const double time = answer->trial.timing->time_us;
-  const auto floor = floor_time(answer->device, problem_record(problem), answer->trial.precision);
+  const auto floor = floor_of(problem, *answer);
   const std::string compiler = answer->environment.toolkit_version + answer->environment.compiler;
   std::cout << problem.to_string() << "\n"
             << fmt::format("  best      {} {}\n", answer->family.name,

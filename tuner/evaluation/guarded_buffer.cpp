@@ -6,7 +6,8 @@
 namespace knobwise {
 namespace {
 
-constexpr unsigned char kGuardByte = 0xA5;
+// NaN of every type: what is read where nothing was written shows in the output.
+constexpr unsigned char kGuardByte = 0xFF;
 constexpr unsigned char kPoisonByte = 0xFF;
 
 // The back guard begins right behind the last byte, so that an overrun by one element shows.

@@ -10,7 +10,8 @@
 
 namespace knobwise {
 
-/// Owns device memory of `bytes` with kGuardBytes of a known pattern on either side. Not thread-safe.
+/// Owns device memory of `bytes` with kGuardBytes of NaN on either side: a kernel that reads them gives NaN,
+/// one that writes them is found out. Not thread-safe.
 class GuardedBuffer {
  public:
   /// Keeps the alignment of an allocation: a multiple of every vector width and page-friendly.
