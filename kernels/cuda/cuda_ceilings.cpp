@@ -43,8 +43,8 @@ CeilingProbe copy_probe(const DeviceInfo& device) {
   constexpr std::uint32_t kThreads = 512;
   const auto blocks = static_cast<std::uint32_t>(4 * device.multiprocessors);
   const std::int64_t round = std::int64_t{blocks} * kThreads * 4 * 16;
-  const std::int64_t wanted =
-      std::min(kMostCopy, std::max(device.free_memory_bytes, device.memory_bytes / 4) / 4);
+  const std::int64_t memory = device.free_memory_bytes > 0 ? device.free_memory_bytes : device.memory_bytes;
+  const std::int64_t wanted = std::min(kMostCopy, memory / 4);
   const std::int64_t rounds = std::max<std::int64_t>(1, wanted / round);
   CeilingProbe made = probe("memory", "", rounds, "kw_copy", blocks, kThreads);
   made.input_bytes = made.output_bytes = static_cast<std::size_t>(rounds * round);
