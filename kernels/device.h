@@ -89,7 +89,7 @@ struct TimingOptions {
   int max_samples = 50;
   double max_seconds = 2.0;  ///< Stop sampling after this time, cache flushes included, or after this much
                              ///< measured time; never below one sample.
-  double relative_halfwidth = 0.01;  ///< Stop when the 95% confidence interval of the median is this tight.
+  double relative_halfwidth = 0.01;  ///< Stop when the figure that ranks is this sure: see kernels/timing.h.
   /// If positive: the timing ends once every run so far was slower than this; after the first run if that was
   /// far slower.
   double abandon_above_us = 0;

@@ -34,11 +34,15 @@ void summarise(Timing& timing, Backend backend) {
   timing.summary_us = backend == Backend::cuda ? timing.median_us : quantile(sorted, 0.25);
 }
 
-bool enough_samples(const std::vector<float>& samples, const TimingOptions& options) {
+bool enough_samples(const std::vector<float>& samples, const TimingOptions& options, Backend backend) {
   if (static_cast<int>(samples.size()) >= options.max_samples) return true;
   if (static_cast<int>(samples.size()) < options.min_samples) return false;
   std::vector<float> sorted = samples;
   std::sort(sorted.begin(), sorted.end());
+  if (backend == Backend::cpu) {
+    const double quartile = quantile(sorted, 0.25);
+    return quartile - sorted.front() <= 2 * options.relative_halfwidth * quartile;
+  }
   const double count = static_cast<double>(sorted.size());
   const double half_ranks = 1.96 * std::sqrt(count) / 2;
   const double low = std::floor(count / 2 - half_ranks), high = std::ceil(count / 2 + half_ranks);
@@ -74,7 +78,7 @@ Timing sample_runs(const std::function<double()>& run_us, const TimingOptions& o
   start = Clock::now();
   while (!timing.abandoned) {
     timing.samples_us.push_back(static_cast<float>(run()));
-    if (out_of_time() || enough_samples(timing.samples_us, options)) break;
+    if (out_of_time() || enough_samples(timing.samples_us, options, backend)) break;
     const bool beaten = static_cast<int>(timing.samples_us.size()) >= options.min_samples &&
                         hopeless(fastest, options.beaten_above_us);
     timing.abandoned = beaten || hopeless(fastest, options.abandon_above_us);

@@ -11,9 +11,11 @@ namespace knobwise {
 /// Computes every figure of `timing` from its samples (at least one).
 void summarise(Timing& timing, Backend backend);
 
-/// Whether sampling may stop: min_samples reached and the 95% confidence interval of the median, from order
-/// statistics (binomial, normal approximation), within +-relative_halfwidth of it; or max_samples reached.
-bool enough_samples(const std::vector<float>& samples, const TimingOptions& options);
+/// Whether sampling may stop: max_samples reached; or min_samples, and the figure that ranks is sure within
+/// +-relative_halfwidth. For the median of a GPU: its 95% confidence interval, from order statistics
+/// (binomial, normal approximation). For the lower quartile of a CPU, whose noise only adds: all below it
+/// agrees with it.
+bool enough_samples(const std::vector<float>& samples, const TimingOptions& options, Backend backend);
 
 /// Warm-up and sampling, the same for every backend: each call of `run_us` makes one run and returns its
 /// time.

@@ -82,6 +82,20 @@ TEST(Sampling, WhatMayWinIsSampledUntilTheMedianIsSure) {
   }
 }
 
+TEST(Sampling, NoiseThatOnlyAddsDoesNotKeepAProcessorSampling) {
+  // Every second run is disturbed: the median is never sure, the undisturbed time is.
+  std::mt19937 random(5);
+  std::uniform_real_distribution<double> disturbance(1.2, 3);
+  int runs = 0;
+  const auto run = [&] { return 1'000 * (++runs % 2 == 0 ? disturbance(random) : 1 + 1e-3 * (runs % 3)); };
+  const Timing timing = sample_runs(run, TimingOptions{}, Backend::cpu);
+  EXPECT_LT(timing.samples_us.size(), 10u);
+  EXPECT_NEAR(timing.summary_us, 1'000, 20);
+  // Where no two runs agree, all samples are taken.
+  double us = 1'000;
+  EXPECT_EQ(sample_runs([&] { return us *= 1.1; }, TimingOptions{}, Backend::cpu).samples_us.size(), 50u);
+}
+
 TEST(Sampling, TheTimeLimitLeavesOneSampleAtLeast) {
   Kernel kernel{.us = 3e6};
   const Timing timing = kernel.time(TimingOptions{});

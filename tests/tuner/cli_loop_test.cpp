@@ -74,8 +74,9 @@ TEST_F(Loop, ACalibratedDeviceTellsHowCloseTheBestComes) {
   EXPECT_EQ(floor.at("measured"), true);
   EXPECT_GT(floor.at("time_us"), 0);
   // The problem fits the caches, so the memory's ceiling is none for it; the arithmetic's is.
-  if (floor.at("resource") == "fp32")
+  if (floor.at("resource") == "fp32") {
     EXPECT_LT(floor.at("time_us"), 1.2 * tuned.at("best").at("time_us").get<double>());
+  }
   EXPECT_EQ(json::parse(run({"best", kProblem, "--device", "cpu", "--json"}).out).at("floor"), floor);
   EXPECT_THAT(run({"best", kProblem, "--device", "cpu"}).out, HasSubstr("% of what "));
 }
