@@ -1,13 +1,14 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/direct_conv_family.h"
 #include "kernels/cuda/implicit_gemm_family.h"
+#include "kernels/cuda/implicit_gemm_sm90_family.h"
 #include "kernels/cuda/reference_family.h"
 #include "kernels/vendor/cudnn.h"
 
 namespace knobwise {
 
 const std::vector<const KernelFamily*>& cuda_families() {
-  static const std::vector<const KernelFamily*> families = {&cuda_direct_conv_family(), &cuda_implicit_gemm_family(), &cudnn_family(),
+  static const std::vector<const KernelFamily*> families = {&cuda_direct_conv_family(), &cuda_implicit_gemm_family(), &cuda_implicit_gemm_sm90_family(), &cudnn_family(),
                                                             &cuda_reference_family()};
   return families;
 }

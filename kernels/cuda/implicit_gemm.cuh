@@ -4,15 +4,9 @@
 //
 // Compiled by NVRTC after the prelude (KW_* dimensions, KNOB_* knobs), the tiling that the host derived
 // (KW_ROW_PAD, ...), the epilogue's description (KW_EPILOGUE_*) and functions (kw_before, kw_between,
-// kw_after) and implicit_gemm_geometry.h, which says where everything lies.
+// kw_after), implicit_gemm_geometry.h, which says where everything lies, and matrix_operands.cuh.
 
 namespace knobwise::implicit_gemm {
-
-#if KW_DTYPE_F32
-using Element = float;
-#else
-using Element = unsigned short;
-#endif
 
 constexpr KW_HOST_DEVICE Geometry geometry() {
   return Geometry{KW_N,
@@ -49,15 +43,6 @@ constexpr KW_HOST_DEVICE Geometry geometry() {
 }
 static_assert(geometry().consistent(), "the knobs do not fit together");
 
-template <bool kWide>
-struct OffsetType {
-  using type = int;
-};
-template <>
-struct OffsetType<true> {
-  using type = long long;
-};
-
 constexpr int kThreads = geometry().threads(), kConsumers = geometry().consumers();
 constexpr int kStagers = geometry().stagers();
 constexpr int kSplits = KW_SPLITS, kVector = geometry().vector_elements(), kWidth = KNOB_vector_width;
@@ -82,72 +67,6 @@ constexpr long long kPackedBias = geometry().packed_weight_bytes() / 4;
 constexpr long long kPackedScale = kPackedBias + KW_BIAS * kPaddedChannels;
 constexpr long long kPackedShift = kPackedScale + kPaddedChannels;
 #endif
-
-// ---- Elements ----
-
-__device__ __forceinline__ float to_float(float value) {
-  return value;
-}
-__device__ __forceinline__ float to_float(unsigned short bits) {
-#if KW_DTYPE_BF16
-  return __uint_as_float(static_cast<unsigned>(bits) << 16);
-#else
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-  return value;
-#endif
-}
-
-__device__ __forceinline__ void from_float(float& element, float value) {
-  element = value;
-}
-__device__ __forceinline__ void from_float(unsigned short& element, float value) {
-#if KW_DTYPE_BF16
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(element) : "f"(value));
-#else
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(element) : "f"(value));
-#endif
-}
-
-/// Writes two neighbours; `target` is aligned to both.
-__device__ __forceinline__ void store_pair(Element* target, float a, float b) {
-#if KW_DTYPE_F32
-  *reinterpret_cast<float2*>(target) = make_float2(a, b);
-#else
-  unsigned short low, high;
-  from_float(low, a);
-  from_float(high, b);
-  *reinterpret_cast<unsigned*>(target) = static_cast<unsigned>(high) << 16 | low;
-#endif
-}
-
-/// The operand that holds a (and, for 16-bit types, b after it), rounded to nearest.
-__device__ __forceinline__ unsigned round_word(float a, float b) {
-  unsigned word;
-#if KNOB_precision_fp16 || KNOB_precision_fp16x3
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
-#elif KNOB_precision_bf16 || KNOB_precision_bf16x3
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
-#else
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(a));
-#endif
-  return word;
-}
-
-/// The value of element kIndex of an operand.
-template <int kIndex>
-__device__ __forceinline__ float word_value(unsigned word) {
-#if KNOB_precision_fp16 || KNOB_precision_fp16x3
-  float value;
-  const unsigned short bits = static_cast<unsigned short>(kIndex == 0 ? word : word >> 16);
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-  return value;
-#elif KNOB_precision_bf16 || KNOB_precision_bf16x3
-  return __uint_as_float(kIndex == 0 ? word << 16 : word & 0xffff0000u);
-#else
-  return __uint_as_float(word);
-#endif
-}
 
 /// An entry: the two operands of every term, the largest term first.
 struct Entry {
@@ -187,29 +106,6 @@ __device__ __forceinline__ void store_entry(void* memory, const Entry& entry) {
 }
 
 // ---- Fetching input ----
-
-/// kCount neighbours in memory.
-template <int kCount>
-__device__ __forceinline__ void load_elements(float* values, const Element* memory) {
-  constexpr int kBytes = kCount * static_cast<int>(sizeof(Element));
-  union {
-    Element elements[kCount];
-    unsigned words[kBytes >= 4 ? kBytes / 4 : 1];
-  } raw;
-  if constexpr (kBytes == 16) {
-    const uint4 v = __ldg(reinterpret_cast<const uint4*>(memory));
-    raw.words[0] = v.x, raw.words[1] = v.y, raw.words[2] = v.z, raw.words[3] = v.w;
-  } else if constexpr (kBytes == 8) {
-    const uint2 v = __ldg(reinterpret_cast<const uint2*>(memory));
-    raw.words[0] = v.x, raw.words[1] = v.y;
-  } else if constexpr (kBytes == 4) {
-    raw.words[0] = __ldg(reinterpret_cast<const unsigned*>(memory));
-  } else {
-    raw.elements[0] = __ldg(memory);
-  }
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) values[i] = to_float(raw.elements[i]);
-}
 
 /// What a thread fetches at once: entries that are neighbours along w.
 struct Item {
@@ -635,24 +531,6 @@ __device__ __forceinline__ void normalise(Results& results, const float* packed,
 }
 #endif
 
-/// Elements that one access writes.
-template <int kBytes>
-struct Access {
-  using type = unsigned short;
-};
-template <>
-struct Access<4> {
-  using type = unsigned;
-};
-template <>
-struct Access<8> {
-  using type = uint2;
-};
-template <>
-struct Access<16> {
-  using type = uint4;
-};
-
 /// Writes the results of the warp, 16 channels at a time, by way of `scratch` in shared memory, so that
 /// neighbouring lanes write neighbours.
 __device__ __forceinline__ void store_results(const Results& results, Element* output, const Place& place,
@@ -718,15 +596,16 @@ __device__ __forceinline__ void store_results(const Results& results, Element* o
 
 /// Packs weights (rounded and split), bias and the norm's affine parameters, zeros where a tile reaches past
 /// the last channel or tap. The pointers that a problem does not have are not parameters.
-extern "C" __global__ void implicit_gemm_pack(const knobwise::implicit_gemm::Element* weights,
+extern "C" __global__ void implicit_gemm_pack(const knobwise::Element* weights,
 #if KW_BIAS
-                                              const knobwise::implicit_gemm::Element* bias,
+                                              const knobwise::Element* bias,
 #endif
 #if KW_EPILOGUE_NORM && KW_NORM_AFFINE
-                                              const knobwise::implicit_gemm::Element* scale,
-                                              const knobwise::implicit_gemm::Element* shift,
+                                              const knobwise::Element* scale,
+                                              const knobwise::Element* shift,
 #endif
                                               float* packed) {
+  using namespace knobwise;
   using namespace knobwise::implicit_gemm;
   constexpr Geometry g = geometry();
   const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
@@ -783,9 +662,10 @@ extern "C" __global__ void
 __cluster_dims__(KW_CLUSTER, 1, 1)
 #endif
     __launch_bounds__(knobwise::implicit_gemm::kThreads, KNOB_min_blocks)
-        implicit_gemm(const knobwise::implicit_gemm::Element* __restrict__ input,
+        implicit_gemm(const knobwise::Element* __restrict__ input,
                       const float* __restrict__ packed,
-                      knobwise::implicit_gemm::Element* __restrict__ output) {
+                      knobwise::Element* __restrict__ output) {
+  using namespace knobwise;
   using namespace knobwise::implicit_gemm;
   constexpr Geometry g = geometry();
   extern __shared__ __align__(128) unsigned char shared[];

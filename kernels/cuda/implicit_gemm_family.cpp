@@ -157,8 +157,8 @@ class ImplicitGemm final : public KernelFamily {
   }
 
   std::string source_hash() const override {
-    return text_digest({kHostVersion, space_json(), device_source("implicit_gemm_geometry.h"),
-                        device_source("implicit_gemm.cuh")});
+    return text_digest({kHostVersion, space_json(), device_source("matrix_operands.cuh"),
+                        device_source("implicit_gemm_geometry.h"), device_source("implicit_gemm.cuh")});
   }
 
   KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
@@ -178,8 +178,8 @@ KernelInstance ImplicitGemm::instantiate(const Problem& problem, const Configura
   const int cluster = epilogue.norm ? static_cast<int>(tiling.tile_groups()) : 1;
   KernelInstance instance;
   instance.source = source_prelude(problem, configuration) + tiling_source(tiling, cluster) +
-                    epilogue.source(problem) + device_source("implicit_gemm_geometry.h") +
-                    device_source("implicit_gemm.cuh");
+                    epilogue.source(problem) + device_source("matrix_operands.cuh") +
+                    device_source("implicit_gemm_geometry.h") + device_source("implicit_gemm.cuh");
   instance.packed_bytes =
       static_cast<std::size_t>(tiling.packed_weight_bytes() +
                                4LL * tiling.padded_channels() * ((problem.bias ? 1 : 0) + (affine ? 2 : 0)));

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 
 #include "kernels/cuda/implicit_gemm_family.h"
+#include "kernels/cuda/implicit_gemm_sm90_family.h"
 #include "tests/cuda/host_tensors.h"
 #include "tests/cuda_implicit_gemm/problems.h"
 
@@ -15,24 +17,37 @@ std::uint64_t configurations_per_problem() {
   return all && std::string_view(all) == "1" ? 0 : 4;
 }
 
+/// The families under test that can do the problem on the device.
+std::vector<const KernelFamily*> supporting(const Problem& problem, const DeviceInfo& device) {
+  std::vector<const KernelFamily*> families;
+  for (const KernelFamily* family : {&cuda_implicit_gemm_family(), &cuda_implicit_gemm_sm90_family()})
+    if (!family->unsupported_reason(problem, device)) families.push_back(family);
+  return families;
+}
+
 class ImplicitGemmGpuTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
-  std::vector<double> run(const HostTensors& host, const Configuration& configuration) {
-    const auto executable = compile_and_load(
-        cuda_implicit_gemm_family().instantiate(host.problem, configuration, device().info()));
-    return host.run(device(), *executable);
-  }
-
-  std::vector<Configuration> configurations(const Problem& problem) {
-    return some_configurations(bind_space(cuda_implicit_gemm_family(), problem, device().info()),
-                               configurations_per_problem(), 17);
+  /// Runs configurations of every family that can do the problem.
+  void for_each_output(const HostTensors& host,
+                       const std::function<void(const std::vector<double>&)>& check) {
+    const auto families = supporting(host.problem, device().info());
+    ASSERT_FALSE(families.empty());
+    for (const KernelFamily* family : families)
+      for (const Configuration& configuration : some_configurations(
+               bind_space(*family, host.problem, device().info()), configurations_per_problem(), 17)) {
+        SCOPED_TRACE(std::string(family->name()) + " " + configuration.to_json());
+        const auto executable =
+            compile_and_load(family->instantiate(host.problem, configuration, device().info()));
+        check(host.run(device(), *executable));
+      }
   }
 
   void expect_exact(const char* line) {
     HostTensors host(Problem::parse(line), Distribution::integers);
     const std::vector<double> reference = host.reference();
-    for (const Configuration& configuration : configurations(host.problem))
-      EXPECT_EQ(differences(host, run(host, configuration), reference), 0u) << configuration.to_json();
+    for_each_output(host, [&](const std::vector<double>& output) {
+      EXPECT_EQ(differences(host, output, reference), 0u);
+    });
   }
 };
 
@@ -48,16 +63,15 @@ class RoundedImplicitGemmGpuTest : public ImplicitGemmGpuTest {};
 TEST_P(RoundedImplicitGemmGpuTest, IsWithinRoundingOfTheReference) {
   HostTensors host(Problem::parse(GetParam()), Distribution::integers);
   const std::vector<double> reference = host.reference();
-  for (const Configuration& configuration : configurations(host.problem)) {
-    const std::vector<double> output = run(host, configuration);
+  for_each_output(host, [&](const std::vector<double>& output) {
     double worst = 0;
     for (std::size_t i = 0; i < output.size(); ++i) {
       const double error = std::abs(output[i] - reference[i]);
       worst = error <= worst ? worst : error;  // NaN is the worst
       if (std::isnan(error)) break;
     }
-    EXPECT_LE(worst, 1e-5) << configuration.to_json();
-  }
+    EXPECT_LE(worst, 1e-5);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Problems, RoundedImplicitGemmGpuTest, testing::ValuesIn(kRoundedProblems));
@@ -70,12 +84,10 @@ TEST_P(NanImplicitGemmGpuTest, KeepsNan) {
   input[host.memory[0].size() / 12] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<double> reference = host.reference();
   ASSERT_TRUE(std::any_of(reference.begin(), reference.end(), [](double x) { return std::isnan(x); }));
-  for (const Configuration& configuration : configurations(host.problem)) {
-    const std::vector<double> output = run(host, configuration);
+  for_each_output(host, [&](const std::vector<double>& output) {
     for (std::size_t i = 0; i < output.size(); ++i)
-      ASSERT_TRUE(!std::isnan(reference[i]) || std::isnan(output[i]))
-          << i << " of " << configuration.to_json();
-  }
+      ASSERT_TRUE(!std::isnan(reference[i]) || std::isnan(output[i])) << i;
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -95,22 +107,23 @@ class ModeGpuTest : public GpuTest, public testing::WithParamInterface<ModeError
 
 TEST_P(ModeGpuTest, HasTheErrorOfItsMode) {
   const Problem problem = Problem::parse("conv2d n=2 c=24 h=20 w=32 k=40 r=3 s=3 pad=1");
-  const BoundSpace space = bind_space(cuda_implicit_gemm_family(), problem, device().info());
-  std::mt19937_64 random(5);
-  int found = 0;
-  for (const std::uint64_t index : space.sample(std::min<std::uint64_t>(space.size(), 200), random)) {
-    const Configuration configuration = space.configuration(index);
-    if (configuration.text("precision") != GetParam().precision || ++found > 3) continue;
-    const auto executable =
-        compile_and_load(cuda_implicit_gemm_family().instantiate(problem, configuration, device().info()));
-    DeviceTensors tensors(device(), problem);
-    tensors.fill(Distribution::normal, 3);
-    tensors.run(*executable);
-    const double error = tensors.verify().rel_fro;
-    EXPECT_LE(error, GetParam().most) << configuration.to_json();
-    EXPECT_GE(error, GetParam().least) << configuration.to_json();
+  for (const KernelFamily* family : supporting(problem, device().info())) {
+    const BoundSpace space = bind_space(*family, problem, device().info());
+    std::mt19937_64 random(5);
+    int found = 0;
+    for (const std::uint64_t index : space.sample(std::min<std::uint64_t>(space.size(), 300), random)) {
+      const Configuration configuration = space.configuration(index);
+      if (configuration.text("precision") != GetParam().precision || ++found > 2) continue;
+      const auto executable = compile_and_load(family->instantiate(problem, configuration, device().info()));
+      DeviceTensors tensors(device(), problem);
+      tensors.fill(Distribution::normal, 3);
+      tensors.run(*executable);
+      const double error = tensors.verify().rel_fro;
+      EXPECT_LE(error, GetParam().most) << family->name() << configuration.to_json();
+      EXPECT_GE(error, GetParam().least) << family->name() << configuration.to_json();
+    }
+    EXPECT_GT(found, 0) << family->name();
   }
-  EXPECT_GT(found, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, ModeGpuTest,

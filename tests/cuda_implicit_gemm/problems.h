@@ -21,6 +21,11 @@ inline const char* const kExactMatrixProblems[] = {
     "conv2d n=1 c=36 h=10 w=19 k=130 r=3 s=3 pad=1",
     "conv1d n=2 c=1 w=515 k=9 s=25 pad=12",
     "conv3d n=1 c=8 d=6 h=9 w=12 k=16 t=3 r=3 s=3 pad=1 layout=nhwc",
+    "conv2d n=2 c=64 h=20 w=250 k=136 r=5 s=7 bias",
+    "conv2d n=1 c=48 h=13 w=70 k=200 r=3 s=3 stride=2x1 pad=1 dilation=1x2",
+    "conv1d n=2 c=128 w=300 k=256 s=3 pad=1 dtype=f16",
+    "conv3d n=1 c=24 d=5 h=8 w=33 k=70 t=2 r=3 s=3 pad=1x1x1 stride=2x1x1 | relu",
+    "conv2d n=1 c=32 h=9 w=40 k=64 r=1 s=1 groups=2 dtype=bf16 layout=nhwc",
 };
 
 }  // namespace knobwise

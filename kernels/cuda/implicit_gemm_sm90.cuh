@@ -1,0 +1,360 @@
+// Convolution as a matrix product on Hopper's warpgroup instructions: one warpgroup stages the input, rounded
+// and split, and has the copy engine bring the weights; the others multiply from shared memory.
+//
+// Compiled by NVRTC for sm_90a after the prelude (KW_* dimensions, KNOB_* knobs), the tiling that the host
+// derived, the epilogue's functions (kw_before), matrix_operands.cuh, the instruction's wrapper
+// (kw_multiply) and implicit_gemm_sm90_geometry.h, which says where everything lies.
+
+namespace knobwise::implicit_gemm_sm90 {
+
+constexpr KW_HOST_DEVICE Geometry geometry() {
+  return Geometry{KW_N,
+                  KW_C,
+                  KW_K,
+                  KW_GROUPS,
+                  {KW_D, KW_H, KW_W},
+                  {KW_T, KW_R, KW_S},
+                  {KW_STRIDE_D, KW_STRIDE_H, KW_STRIDE_W},
+                  {KW_PAD_D, KW_PAD_H, KW_PAD_W},
+                  {KW_DILATION_D, KW_DILATION_H, KW_DILATION_W},
+                  {KW_OD, KW_OH, KW_OW},
+                  KNOB_tile_h,
+                  KNOB_tile_w,
+                  KNOB_channels_per_block,
+                  KNOB_input_channels_per_step,
+                  KNOB_stages,
+                  KNOB_tiles_per_block,
+                  KW_CHUNK_ELEMENTS,
+                  KW_TERMS,
+                  KW_CHANNELS_FIRST,
+                  static_cast<int>(sizeof(Element)),
+                  KW_NHWC};
+}
+static_assert(geometry().consistent(), "the knobs do not fit together");
+
+constexpr int kColumns = geometry().columns(), kStages = KNOB_stages, kTerms = KW_TERMS;
+constexpr int kBlockChannels = KNOB_channels_per_block, kChunk = KW_CHUNK_ELEMENTS;
+constexpr int kConsumers = geometry().consumers(), kThreads = geometry().threads();
+constexpr int kGroupInputs = geometry().inputs_per_group(), kGroupOutputs = geometry().outputs_per_group();
+constexpr long long kInPlane = 1LL * KW_D * KW_H * KW_W, kOutPlane = 1LL * KW_OD * KW_OH * KW_OW;
+using InOffset = OffsetType<(kInPlane * (KW_NHWC ? KW_C : kGroupInputs) >= (1LL << 31))>::type;
+using OutOffset = OffsetType<(kOutPlane * kGroupOutputs >= (1LL << 31))>::type;
+constexpr long long kPackedBias = geometry().packed_weight_bytes() / 4;
+
+// ---- Barriers of the pipeline ----
+
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+__device__ __forceinline__ void barrier_init(unsigned barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@!done bra again;\n}"
+      ::"r"(barrier), "r"(parity)
+      : "memory");
+}
+
+// ---- The producers ----
+
+/// One chunk of channels at one input position, as entries of every term.
+struct Item {
+  float values[kChunk];
+};
+
+constexpr int kItems = ceil_div(geometry().planes() * geometry().staged(), 128);
+constexpr int kBatch = smaller(kItems, 32 / kChunk);
+
+/// Reads item `index` of a unit; zeros where the input has no such element. `input` is the sample's first
+/// element of the group's first channel.
+__device__ __forceinline__ void fetch_item(Item& item, const Element* input, Triple tile, int unit, int index) {
+  constexpr Geometry g = geometry();
+  const int plane = index / g.staged(), entry = index % g.staged();
+  const int row = entry / g.row_pitch(), column = entry % g.row_pitch();
+  const int d = tile.d * KW_STRIDE_D - KW_PAD_D + g.unit_t(unit) * KW_DILATION_D;
+  const int h = (tile.h * KNOB_tile_h + row) * KW_STRIDE_H - KW_PAD_H + g.unit_r(unit) * KW_DILATION_H;
+  const int w = tile.w * KNOB_tile_w - KW_PAD_W + column;
+  const int channel = g.unit_step(unit) * KNOB_input_channels_per_step + plane * kChunk;
+#pragma unroll
+  for (int e = 0; e < kChunk; ++e) item.values[e] = 0;
+  if (static_cast<unsigned>(d) >= KW_D || static_cast<unsigned>(h) >= KW_H || static_cast<unsigned>(w) >= KW_W)
+    return;
+  const InOffset position = (static_cast<InOffset>(d) * KW_H + h) * KW_W + w;
+  const Element* source =
+      input + (KW_NHWC ? position * KW_C + channel : static_cast<InOffset>(channel) * static_cast<InOffset>(kInPlane) + position);
+  if constexpr (KW_NHWC && kGroupInputs % kChunk == 0 && KW_C % kChunk == 0) {
+    constexpr int kLoad = smaller(kChunk, 16 / static_cast<int>(sizeof(Element)));
+    if (kGroupInputs % KNOB_input_channels_per_step == 0 || channel < kGroupInputs) {
+#pragma unroll
+      for (int e = 0; e < kChunk; e += kLoad) load_elements<kLoad>(&item.values[e], source + e);
+    }
+  } else {
+#pragma unroll
+    for (int e = 0; e < kChunk; ++e)
+      if (kGroupInputs % KNOB_input_channels_per_step == 0 && KNOB_input_channels_per_step % kChunk == 0 ||
+          channel + e < kGroupInputs)
+        load_elements<1>(&item.values[e], source + e * (KW_NHWC ? 1LL : kInPlane));
+  }
+}
+
+__device__ __forceinline__ void deposit_item(unsigned char* buffer, const Item& item, int index) {
+  constexpr Geometry g = geometry();
+  constexpr int kPerWord = kChunk / 4;
+  unsigned words[kTerms][4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float a = item.values[i * kPerWord], b = kPerWord == 2 ? item.values[i * kPerWord + kPerWord - 1] : 0.0f;
+    words[0][i] = round_word(a, b);
+    if constexpr (kTerms == 2)
+      words[kTerms - 1][i] = round_word(a - word_value<0>(words[0][i]), b - word_value<1>(words[0][i]));
+  }
+  const int entry = index / g.staged() * g.plane_pitch() + index % g.staged();
+#pragma unroll
+  for (int term = 0; term < kTerms; ++term)
+    *reinterpret_cast<uint4*>(buffer + (term * g.planes() * g.plane_pitch() + entry) * 16) =
+        make_uint4(words[term][0], words[term][1], words[term][2], words[term][3]);
+}
+
+__device__ __forceinline__ void stage_input(unsigned char* buffer, const Element* input, Triple tile, int unit,
+                                            int thread) {
+  constexpr int kCount = geometry().planes() * geometry().staged();
+#pragma unroll 1
+  for (int first = 0; first < kItems; first += kBatch) {
+    Item items[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i)
+      if ((first + i) * 128 + thread < kCount)
+        fetch_item(items[i], input, tile, unit, (first + i) * 128 + thread);
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i)
+      if ((first + i) * 128 + thread < kCount) deposit_item(buffer, items[i], (first + i) * 128 + thread);
+  }
+}
+
+// ---- The consumers ----
+
+/// Descriptor of a matrix in shared memory without swizzle, its reduction contiguous: the second chunk of
+/// 16 bytes is `chunk_bytes` further, the next 8 rows 128 bytes.
+__device__ __forceinline__ unsigned long long describe(unsigned address, int chunk_bytes) {
+  return static_cast<unsigned long long>(address >> 4 & 0x3fff) |
+         static_cast<unsigned long long>(chunk_bytes >> 4) << 16 | static_cast<unsigned long long>(128 >> 4) << 32;
+}
+
+using Sums = float[kColumns / 2];
+
+/// Queues the products of one unit.
+__device__ __forceinline__ void multiply_unit(Sums& sums, unsigned weights, unsigned input) {
+  constexpr Geometry g = geometry();
+  constexpr int kStepBytes = 2 * kBlockChannels * 16;
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+  for (int k = 0; k < g.k_steps(); ++k) {
+    const int first = g.chunk_entry(2 * k), second = g.chunk_entry(2 * k + 1);
+#pragma unroll
+    for (int product = kTerms == 2 ? 0 : 2; product < 3; ++product) {
+      const int a = product == 0, b = product == 1;  // the small terms first
+      kw_multiply(sums, describe(weights + (a * g.k_steps() + k) * kStepBytes, kBlockChannels * 16),
+                  describe(input + (b * g.planes() * g.plane_pitch() + first) * 16, (second - first) * 16));
+    }
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+template <int kPending>
+__device__ __forceinline__ void await_products(Sums& sums) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+  // The sums are the instructions' until here.
+#pragma unroll
+  for (int i = 0; i < kColumns / 2; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+/// Writes the warp's 16 channels by way of `scratch` in shared memory, so that neighbouring lanes write
+/// neighbours.
+__device__ __forceinline__ void store_sums(const Sums& sums, Element* output, const BlockOrigin& block, Triple tile,
+                                           int first_channel, int lane, Element* scratch) {
+  constexpr Geometry g = geometry();
+  constexpr int kStore = g.store_width(), kPitch = g.out_pitch(), kOut = g.out_columns();
+  constexpr int kAccesses = 16 * kOut / kStore, kRowAccesses = kOut / kStore;
+  constexpr long long kChannelPitch = KW_NHWC ? 1 : kOutPlane, kPositionPitch = KW_NHWC ? KW_K : 1;
+  using Word = Access<kStore * static_cast<int>(sizeof(Element))>::type;
+  Element* warp_output = output + static_cast<long long>(block.sample) * KW_K * kOutPlane +
+                         (block.group * kGroupOutputs + first_channel) * kChannelPitch;
+  const OutOffset origin =
+      (static_cast<OutOffset>(tile.d) * KW_OH + tile.h * KNOB_tile_h) * KW_OW + tile.w * KNOB_tile_w;
+#pragma unroll
+  for (int begin = 0; begin < kColumns; begin += kOut) {
+    __syncwarp();
+#pragma unroll
+    for (int j = begin / 8; j < smaller(begin + kOut, kColumns) / 8; ++j)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        store_pair(scratch + (half * 8 + lane / 4) * kPitch + j * 8 - begin + lane % 4 * 2,
+                   kw_before(sums[4 * j + 2 * half], 0), kw_before(sums[4 * j + 2 * half + 1], 0));
+    __syncwarp();
+#pragma unroll 4
+    for (int i = 0; i < ceil_div(kAccesses, 32); ++i) {
+      const int access = i * 32 + lane;
+      const int channel = KW_NHWC ? access % 16 : access / kRowAccesses;
+      const int in_chunk = KW_NHWC ? access / 16 : access % kRowAccesses * kStore, column = begin + in_chunk;
+      const int row = column / g.row_pitch(), w = column % g.row_pitch();
+      if (kAccesses % 32 != 0 && access >= kAccesses) continue;
+      if (w >= KNOB_tile_w || row >= KNOB_tile_h || column >= kColumns) continue;
+      if (KW_OH % KNOB_tile_h != 0 && tile.h * KNOB_tile_h + row >= KW_OH) continue;
+      if (KW_OW % KNOB_tile_w != 0 && tile.w * KNOB_tile_w + w >= KW_OW) continue;
+      if (kGroupOutputs % kBlockChannels != 0 && first_channel + channel >= kGroupOutputs) continue;
+      *reinterpret_cast<Word*>(warp_output + channel * kChannelPitch +
+                               (origin + static_cast<OutOffset>(row) * KW_OW + w) * kPositionPitch) =
+          *reinterpret_cast<const Word*>(scratch + channel * kPitch + in_chunk);
+    }
+  }
+}
+
+}  // namespace knobwise::implicit_gemm_sm90
+
+/// Packs weights (rounded and split) and bias, zeros where a tile reaches past the last channel or tap.
+extern "C" __global__ void implicit_gemm_sm90_pack(const knobwise::Element* weights,
+#if KW_BIAS
+                                                   const knobwise::Element* bias,
+#endif
+                                                   float* packed) {
+  using namespace knobwise;
+  using namespace knobwise::implicit_gemm_sm90;
+  constexpr Geometry g = geometry();
+  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
+  const long long first = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  constexpr int kUnitRows = g.k_steps() * 2 * kBlockChannels, kPerWord = kChunk / 4;
+  for (long long index = first; index < g.packed_weight_bytes() / (16 * kTerms); index += step) {
+    const int in_block = static_cast<int>(index % kBlockChannels);
+    const int chunk = static_cast<int>(index / kBlockChannels % (2 * g.k_steps()));
+    const long long stage = index / kUnitRows;
+    const int unit = static_cast<int>(stage % g.units()), block = static_cast<int>(stage / g.units());
+    const int channel = block % g.channel_blocks() * kBlockChannels + in_block;
+    const long long row = static_cast<long long>(block / g.channel_blocks()) * kGroupOutputs + channel;
+    float values[kChunk];
+    for (int e = 0; e < kChunk; ++e) {
+      const int in_step = g.chunk_plane(chunk) * kChunk + e;
+      const int c = g.unit_step(unit) * KNOB_input_channels_per_step + in_step;
+      const bool valid = chunk < g.chunks() && in_step < KNOB_input_channels_per_step && c < kGroupInputs &&
+                         channel < kGroupOutputs;
+      values[e] = valid ? to_float(weights[(((row * kGroupInputs + c) * KW_T + g.unit_t(unit)) * KW_R +
+                                            g.unit_r(unit)) * KW_S + g.chunk_tap(chunk)])
+                        : 0.0f;
+    }
+    unsigned words[2][4];
+    for (int i = 0; i < 4; ++i) {
+      const float a = values[i * kPerWord], b = kPerWord == 2 ? values[i * kPerWord + kPerWord - 1] : 0.0f;
+      words[0][i] = round_word(a, b);
+      words[1][i] = round_word(a - word_value<0>(words[0][i]), b - word_value<1>(words[0][i]));
+    }
+    uint4* target = reinterpret_cast<uint4*>(packed) + stage * kTerms * kUnitRows + index % kUnitRows;
+    for (int term = 0; term < kTerms; ++term)
+      target[term * kUnitRows] = make_uint4(words[term][0], words[term][1], words[term][2], words[term][3]);
+  }
+#if KW_BIAS
+  for (long long index = first; index < g.padded_channels(); index += step) {
+    const int block = static_cast<int>(index) / kBlockChannels;
+    const int channel = block % g.channel_blocks() * kBlockChannels + static_cast<int>(index) % kBlockChannels;
+    packed[kPackedBias + index] =
+        channel < kGroupOutputs ? to_float(bias[block / g.channel_blocks() * kGroupOutputs + channel]) : 0.0f;
+  }
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(knobwise::implicit_gemm_sm90::kThreads, KNOB_min_blocks)
+    implicit_gemm_sm90(const knobwise::Element* __restrict__ input, const float* __restrict__ packed,
+                       knobwise::Element* __restrict__ output) {
+  using namespace knobwise;
+  using namespace knobwise::implicit_gemm_sm90;
+  constexpr Geometry g = geometry();
+  extern __shared__ __align__(128) unsigned char shared[];
+
+  const int thread = static_cast<int>(threadIdx.x);
+  const unsigned full = shared_address(shared), empty = full + 8 * kStages;
+  const auto stage_buffer = [&](int stage) { return shared + g.stages_begin() + stage * g.stage_bytes(); };
+  const BlockOrigin block = g.origin(blockIdx.x);
+  const int tiles = g.block_tiles(block.first_tile), all_units = tiles * g.units();
+  if (thread == 0) {
+    for (int stage = 0; stage < kStages; ++stage) {
+      barrier_init(full + 8 * stage, 128 + 1);
+      barrier_init(empty + 8 * stage, kConsumers / 32);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+
+  if (thread >= kConsumers) {
+#if KW_PRODUCER_REGISTERS
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(KW_PRODUCER_REGISTERS));
+#endif
+    const int producer = thread - kConsumers;
+    const Element* group_input = input + static_cast<long long>(block.sample) * KW_C * kInPlane +
+                                 static_cast<long long>(block.group * kGroupInputs) * (KW_NHWC ? 1 : kInPlane);
+    const unsigned char* weights =
+        reinterpret_cast<const unsigned char*>(packed) +
+        static_cast<long long>(block.group * g.channel_blocks() + block.channel_block) * g.units() * g.weight_bytes();
+    int stage = 0;
+    unsigned parity = 1;
+#pragma unroll 1
+    for (int index = 0; index < all_units; ++index) {
+      const int unit = index % g.units();
+      barrier_wait(empty + 8 * stage, parity);
+      if (producer == 0) {
+        barrier_expect(full + 8 * stage, g.weight_bytes());
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                shared_address(stage_buffer(stage))),
+            "l"(weights + static_cast<long long>(unit) * g.weight_bytes()), "r"(g.weight_bytes()),
+            "r"(full + 8 * stage)
+            : "memory");
+      }
+      stage_input(stage_buffer(stage) + g.weight_bytes(), group_input, g.tile_at(block.first_tile + index / g.units()),
+                  unit, producer);
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      barrier_arrive(full + 8 * stage);
+      if (++stage == kStages) stage = 0, parity ^= 1;
+    }
+  } else {
+#if KW_CONSUMER_REGISTERS
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(KW_CONSUMER_REGISTERS));
+#endif
+    const int lane = thread % 32, warp = thread / 32, warpgroup = thread / 128;
+    const int in_block = warpgroup * 64 + warp % 4 * 16;
+    Element* scratch = reinterpret_cast<Element*>(shared + g.output_begin() + warp * g.out_bytes());
+    const float* bias = packed + kPackedBias + (block.group * g.channel_blocks() + block.channel_block) * kBlockChannels +
+                        in_block + lane / 4;
+    int stage = 0;
+    unsigned parity = 0;
+#pragma unroll 1
+    for (int tile = 0; tile < tiles; ++tile) {
+      Sums sums;
+      const float low = KW_BIAS ? __ldg(bias) : 0.0f, high = KW_BIAS ? __ldg(bias + 8) : 0.0f;
+#pragma unroll
+      for (int j = 0; j < kColumns / 8; ++j)
+        sums[4 * j] = sums[4 * j + 1] = low, sums[4 * j + 2] = sums[4 * j + 3] = high;
+      int previous = -1;
+#pragma unroll 1
+      for (int unit = 0; unit < g.units(); ++unit) {
+        barrier_wait(full + 8 * stage, parity);
+        const unsigned buffer = shared_address(stage_buffer(stage));
+        multiply_unit(sums, buffer + warpgroup * 64 * 16, buffer + g.weight_bytes());
+        if (previous >= 0) {
+          await_products<1>(sums);
+          if (lane == 0) barrier_arrive(empty + 8 * previous);
+        }
+        previous = stage;
+        if (++stage == kStages) stage = 0, parity ^= 1;
+      }
+      await_products<0>(sums);
+      if (lane == 0) barrier_arrive(empty + 8 * previous);
+      store_sums(sums, output, block, g.tile_at(block.first_tile + tile),
+                 block.channel_block * kBlockChannels + in_block, lane, scratch);
+    }
+  }
+}

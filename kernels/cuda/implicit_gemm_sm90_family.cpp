@@ -1,0 +1,187 @@
+#include "kernels/cuda/implicit_gemm_sm90_family.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "kernels/cuda/device_source.h"
+#include "kernels/cuda/fused_epilogue.h"
+
+namespace knobwise {
+namespace {
+
+/// Raised whenever this file changes what it generates from the same sources.
+constexpr std::string_view kHostVersion = "1";
+
+using implicit_gemm_sm90::Geometry;
+
+implicit_gemm_sm90::Triple triple(const std::array<std::int64_t, 3>& values) {
+  return {static_cast<int>(values[0]), static_cast<int>(values[1]), static_cast<int>(values[2])};
+}
+
+bool splits(const Configuration& configuration) {
+  return configuration.text("precision").ends_with("x3");
+}
+bool is_tf32(const Configuration& configuration) {
+  return configuration.text("precision").starts_with("tf32");
+}
+
+/// kw_multiply(sums, a, b): adds the product of two described matrices to the sums.
+std::string instruction_source(int columns, const Configuration& configuration) {
+  const std::string precision = configuration.text("precision");
+  const char* shape = is_tf32(configuration)          ? "k8.f32.tf32.tf32"
+                      : precision.starts_with("fp16") ? "k16.f32.f16.f16"
+                                                      : "k16.f32.bf16.bf16";
+  std::vector<std::string> names, operands;
+  for (int i = 0; i < columns / 2; ++i) {
+    names.push_back(fmt::format("%{}", i));
+    operands.push_back(fmt::format("\"+f\"(sums[{}])", i));
+  }
+  return fmt::format(
+      "__device__ __forceinline__ void kw_multiply(float (&sums)[{0}], unsigned long long a, unsigned long "
+      "long "
+      "b) {{\n"
+      "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, 0;\\n\"\n"
+      "               \"wgmma.mma_async.sync.aligned.m64n{1}{2} {{{3}}}, %{0}, %{4}, p, 1, 1{5};\\n}}\"\n"
+      "               : {6} : \"l\"(a), \"l\"(b));\n}}\n",
+      columns / 2, columns, shape, fmt::join(names, ", "), columns / 2 + 1,
+      is_tf32(configuration) ? "" : ", 0, 0", fmt::join(operands, ", "));
+}
+
+/// Registers of producers and consumers after the block has shared them out; 0: as the compiler has it.
+std::pair<int, int> registers(const Geometry& tiling) {
+  return tiling.warpgroups() == 2   ? std::pair{72, 216}
+         : tiling.warpgroups() == 3 ? std::pair{56, 152}
+                                    : std::pair{0, 0};
+}
+
+std::string tiling_source(const Geometry& tiling) {
+  const auto [producer, consumer] = registers(tiling);
+  return fmt::format(
+      "#define KW_CHUNK_ELEMENTS {}\n#define KW_TERMS {}\n#define KW_CHANNELS_FIRST {}\n"
+      "#define KW_PRODUCER_REGISTERS {}\n#define KW_CONSUMER_REGISTERS {}\n",
+      tiling.chunk_elements, tiling.terms, tiling.channels_first, producer, consumer);
+}
+
+std::optional<std::string> shape_problem(const Problem& problem, const DeviceInfo& device) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 29;
+  if (problem.stride[2] != 1)
+    return fmt::format("implicit_gemm_sm90 computes stride 1 along w, not {}", problem.stride[2]);
+  const Extents out = problem.conv_extents();
+  for (const std::int64_t extent :
+       {problem.n, problem.c, problem.k, problem.in[0], problem.in[1], problem.in[2], out.d, out.h, out.w,
+        problem.pad[0], problem.pad[1], problem.pad[2], problem.stride[0], problem.stride[1]})
+    if (extent > kMost) return fmt::format("an extent of {} is above {}", extent, kMost);
+  const std::int64_t halo = (problem.filter[2] - 1) * problem.dilation[2];
+  const std::int64_t least = 2 * (problem.filter[2] + 1) * 64 * 16 + 2 * 16 * (16 + halo) + 8192;
+  if (least > device.shared_bytes_per_block)
+    return fmt::format("a row of {} taps takes {} bytes of shared memory; a block has {}", problem.filter[2],
+                       least, device.shared_bytes_per_block);
+  return std::nullopt;
+}
+
+class ImplicitGemmSm90 final : public KernelFamily {
+ public:
+  std::string_view name() const override { return "implicit_gemm_sm90"; }
+  Backend backend() const override { return Backend::cuda; }
+
+  std::optional<std::string> unsupported_reason(const Problem& problem,
+                                                const DeviceInfo& device) const override {
+    if (device.compute_capability != 90)
+      return fmt::format("implicit_gemm_sm90 uses instructions of compute capability 9.0 alone, not {}.{}",
+                         device.compute_capability / 10, device.compute_capability % 10);
+    std::string reason;
+    const auto epilogue = plan_fused_epilogue(problem, reason);
+    if (!epilogue) return reason;
+    if (epilogue->reduction || epilogue->softmax || epilogue->norm)
+      return "implicit_gemm_sm90 fuses element-wise steps only";
+    return shape_problem(problem, device);
+  }
+
+  std::string_view space_json() const override {
+    static const std::string text = device_source("cuda_implicit_gemm_sm90.json");
+    return text;
+  }
+
+  std::vector<std::pair<std::string, Value>> extra_constants(const Problem& problem,
+                                                             const DeviceInfo&) const override {
+    return {{"dtype", Value(std::string(to_string(problem.dtype)))},
+            {"layout", Value(std::string(to_string(problem.layout)))}};
+  }
+
+  std::string source_hash() const override {
+    return text_digest({kHostVersion, space_json(), device_source("matrix_operands.cuh"),
+                        device_source("implicit_gemm_sm90_geometry.h"),
+                        device_source("implicit_gemm_sm90.cuh")});
+  }
+
+  KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
+                             const DeviceInfo& device) const override;
+
+  OutputTile tile(const Problem& problem, const Configuration& configuration) const override {
+    const Geometry tiling = implicit_gemm_sm90_tiling(problem, configuration);
+    return {tiling.channels_per_block, 1, tiling.tile_h, tiling.tile_w};
+  }
+};
+
+KernelInstance ImplicitGemmSm90::instantiate(const Problem& problem, const Configuration& configuration,
+                                             const DeviceInfo&) const {
+  std::string reason;
+  const auto epilogue = plan_fused_epilogue(problem, reason);
+  const Geometry tiling = implicit_gemm_sm90_tiling(problem, configuration);
+  KernelInstance instance;
+  instance.source = source_prelude(problem, configuration) + tiling_source(tiling) +
+                    epilogue.value().source(problem) + device_source("matrix_operands.cuh") +
+                    instruction_source(tiling.columns(), configuration) +
+                    device_source("implicit_gemm_sm90_geometry.h") + device_source("implicit_gemm_sm90.cuh");
+  instance.packed_bytes = static_cast<std::size_t>(tiling.packed_weight_bytes() +
+                                                   (problem.bias ? 4LL * tiling.padded_channels() : 0));
+  KernelLaunch pack{"implicit_gemm_sm90_pack", {1, 1, 1}, {256, 1, 1}, 0, {{Slot::parameter, 0}}};
+  pack.grid[0] = static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(tiling.packed_weight_bytes() / (4096 * tiling.terms), 1, 4096));
+  if (problem.bias) pack.arguments.push_back({Slot::parameter, 1});
+  pack.arguments.push_back({Slot::packed, 0});
+  instance.prepare = {pack};
+  instance.run = {KernelLaunch{"implicit_gemm_sm90",
+                               {static_cast<std::uint32_t>(tiling.blocks()), 1, 1},
+                               {static_cast<std::uint32_t>(tiling.threads()), 1, 1},
+                               static_cast<std::uint32_t>(tiling.shared_bytes()),
+                               {{Slot::input}, {Slot::packed}, {Slot::output}}}};
+  return instance;
+}
+
+}  // namespace
+
+Geometry implicit_gemm_sm90_tiling(const Problem& problem, const Configuration& configuration) {
+  const auto knob = [&](std::string_view name) { return static_cast<int>(configuration.integer(name)); };
+  const Extents out = problem.conv_extents();
+  return {static_cast<int>(problem.n),
+          static_cast<int>(problem.c),
+          static_cast<int>(problem.k),
+          static_cast<int>(problem.groups),
+          triple(problem.in),
+          triple(problem.filter),
+          triple(problem.stride),
+          triple(problem.pad),
+          triple(problem.dilation),
+          triple({out.d, out.h, out.w}),
+          knob("tile_h"),
+          knob("tile_w"),
+          knob("channels_per_block"),
+          knob("input_channels_per_step"),
+          knob("stages"),
+          knob("tiles_per_block"),
+          is_tf32(configuration) ? 4 : 8,
+          splits(configuration) ? 2 : 1,
+          configuration.text("grid_order") == "channels_first",
+          static_cast<int>(size_of(problem.dtype)),
+          problem.layout == Layout::nhwc};
+}
+
+const KernelFamily& cuda_implicit_gemm_sm90_family() {
+  static const ImplicitGemmSm90 family;
+  return family;
+}
+
+}  // namespace knobwise

@@ -1,0 +1,126 @@
+// Elements in memory and operands of the tensor cores: what the tensor-core convolutions share. Compiled after
+// the prelude, whose KW_DTYPE_* says what lies in memory and KNOB_precision_* what is multiplied.
+
+namespace knobwise {
+
+#if KW_DTYPE_F32
+using Element = float;
+#else
+using Element = unsigned short;
+#endif
+
+template <bool kWide>
+struct OffsetType {
+  using type = int;
+};
+template <>
+struct OffsetType<true> {
+  using type = long long;
+};
+
+__device__ __forceinline__ float to_float(float value) {
+  return value;
+}
+__device__ __forceinline__ float to_float(unsigned short bits) {
+#if KW_DTYPE_BF16
+  return __uint_as_float(static_cast<unsigned>(bits) << 16);
+#else
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+#endif
+}
+
+__device__ __forceinline__ void from_float(float& element, float value) {
+  element = value;
+}
+__device__ __forceinline__ void from_float(unsigned short& element, float value) {
+#if KW_DTYPE_BF16
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(element) : "f"(value));
+#else
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(element) : "f"(value));
+#endif
+}
+
+/// Writes two neighbours; `target` is aligned to both.
+__device__ __forceinline__ void store_pair(Element* target, float a, float b) {
+#if KW_DTYPE_F32
+  *reinterpret_cast<float2*>(target) = make_float2(a, b);
+#else
+  unsigned short low, high;
+  from_float(low, a);
+  from_float(high, b);
+  *reinterpret_cast<unsigned*>(target) = static_cast<unsigned>(high) << 16 | low;
+#endif
+}
+
+/// The operand that holds a (and, for 16-bit types, b after it), rounded to nearest.
+__device__ __forceinline__ unsigned round_word(float a, float b) {
+  unsigned word;
+#if KNOB_precision_fp16 || KNOB_precision_fp16x3
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
+#elif KNOB_precision_bf16 || KNOB_precision_bf16x3
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
+#else
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(a));
+#endif
+  return word;
+}
+
+/// The value of element kIndex of an operand.
+template <int kIndex>
+__device__ __forceinline__ float word_value(unsigned word) {
+#if KNOB_precision_fp16 || KNOB_precision_fp16x3
+  float value;
+  const unsigned short bits = static_cast<unsigned short>(kIndex == 0 ? word : word >> 16);
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+#elif KNOB_precision_bf16 || KNOB_precision_bf16x3
+  return __uint_as_float(kIndex == 0 ? word << 16 : word & 0xffff0000u);
+#else
+  return __uint_as_float(word);
+#endif
+}
+
+/// kCount neighbours in memory.
+template <int kCount>
+__device__ __forceinline__ void load_elements(float* values, const Element* memory) {
+  constexpr int kBytes = kCount * static_cast<int>(sizeof(Element));
+  union {
+    Element elements[kCount];
+    unsigned words[kBytes >= 4 ? kBytes / 4 : 1];
+  } raw;
+  if constexpr (kBytes == 16) {
+    const uint4 v = __ldg(reinterpret_cast<const uint4*>(memory));
+    raw.words[0] = v.x, raw.words[1] = v.y, raw.words[2] = v.z, raw.words[3] = v.w;
+  } else if constexpr (kBytes == 8) {
+    const uint2 v = __ldg(reinterpret_cast<const uint2*>(memory));
+    raw.words[0] = v.x, raw.words[1] = v.y;
+  } else if constexpr (kBytes == 4) {
+    raw.words[0] = __ldg(reinterpret_cast<const unsigned*>(memory));
+  } else {
+    raw.elements[0] = __ldg(memory);
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) values[i] = to_float(raw.elements[i]);
+}
+
+/// Elements that one access writes.
+template <int kBytes>
+struct Access {
+  using type = unsigned short;
+};
+template <>
+struct Access<4> {
+  using type = unsigned;
+};
+template <>
+struct Access<8> {
+  using type = uint2;
+};
+template <>
+struct Access<16> {
+  using type = uint4;
+};
+
+}  // namespace knobwise
