@@ -429,32 +429,6 @@ __device__ __forceinline__ void softmax_channels(Results& results, const Place& 
 #if KW_EPILOGUE_NORM
 constexpr int kNormChannels = KW_K / KW_NORM_GROUPS;
 constexpr int kPositionWarps = geometry().position_warps();
-/// Blocks that share the positions of a sample: a cluster.
-constexpr int kCluster = static_cast<int>(geometry().tile_groups());
-
-__device__ __forceinline__ void cluster_barrier() {
-  if constexpr (kCluster > 1) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-#endif
-  } else {
-    consumer_barrier();
-  }
-}
-
-/// The float at `local`, an address in this block's shared memory, of block `rank` of the cluster.
-__device__ __forceinline__ float cluster_load(const float* local, int rank) {
-  if constexpr (kCluster == 1) return *local;
-  float value = 0;
-#if __CUDA_ARCH__ >= 900
-  unsigned remote;
-  const unsigned mine = static_cast<unsigned>(__cvta_generic_to_shared(local));
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(mine), "r"(rank));
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(remote) : "memory");
-#endif
-  return value;
-}
-
 /// Sums (x - centre)^power for power 1 or 2 of every channel over the valid positions of the cluster into
 /// totals[channels_per_block]; `centre` is by the lane's channels. Ends with a barrier of the block.
 template <int kPower>
@@ -478,10 +452,10 @@ __device__ __forceinline__ void channel_totals(const Results& results, const flo
     for (int warp = 0; warp < kPositionWarps; ++warp) sum += partial[channel * kPositionWarps + warp];
     mine[channel] = sum;
   }
-  cluster_barrier();
+  cluster_barrier<KW_CLUSTER>();
   for (int channel = threadIdx.x; channel < kBlockChannels; channel += kConsumers) {
     float sum = 0;
-    for (int rank = 0; rank < kCluster; ++rank) sum += cluster_load(mine + channel, rank);
+    for (int rank = 0; rank < KW_CLUSTER; ++rank) sum += cluster_load<KW_CLUSTER>(mine + channel, rank);
     totals[channel] = sum;
   }
   consumer_barrier();
@@ -513,7 +487,7 @@ __device__ __forceinline__ void normalise(Results& results, const float* packed,
 #pragma unroll
   for (int c = 0; c < kChannels; ++c) mean[c] /= kCount;
   // The others must have read `mine` before it is written again, and before this block ends.
-  cluster_barrier();
+  cluster_barrier<KW_CLUSTER>();
   channel_totals<2>(results, mean, place, shared, mine, totals);
   group_totals(variance, totals, place);
 #pragma unroll
@@ -527,7 +501,7 @@ __device__ __forceinline__ void normalise(Results& results, const float* packed,
     for (int p = 0; p < kPositions; ++p)
       results[p][c] = kw_between(fmaf(results[p][c] - mean[c], scale, shift), 0);
   }
-  cluster_barrier();
+  cluster_barrier<KW_CLUSTER>();
 }
 #endif
 

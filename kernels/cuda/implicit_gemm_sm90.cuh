@@ -2,7 +2,7 @@
 // and split, and has the copy engine bring the weights; the others multiply from shared memory.
 //
 // Compiled by NVRTC for sm_90a after the prelude (KW_* dimensions, KNOB_* knobs), the tiling that the host
-// derived, the epilogue's functions (kw_before), matrix_operands.cuh, the instruction's wrapper
+// derived, the epilogue's functions (kw_before, kw_between), matrix_operands.cuh, the instruction's wrapper
 // (kw_multiply) and implicit_gemm_sm90_geometry.h, which says where everything lies.
 
 namespace knobwise::implicit_gemm_sm90 {
@@ -34,12 +34,18 @@ static_assert(geometry().consistent(), "the knobs do not fit together");
 
 constexpr int kColumns = geometry().columns(), kStages = KNOB_stages, kTerms = KW_TERMS;
 constexpr int kBlockChannels = KNOB_channels_per_block, kChunk = KW_CHUNK_ELEMENTS;
+constexpr int kFetch = geometry().fetch_width();
 constexpr int kConsumers = geometry().consumers(), kThreads = geometry().threads();
 constexpr int kGroupInputs = geometry().inputs_per_group(), kGroupOutputs = geometry().outputs_per_group();
 constexpr long long kInPlane = 1LL * KW_D * KW_H * KW_W, kOutPlane = 1LL * KW_OD * KW_OH * KW_OW;
 using InOffset = OffsetType<(kInPlane * (KW_NHWC ? KW_C : kGroupInputs) >= (1LL << 31))>::type;
 using OutOffset = OffsetType<(kOutPlane * kGroupOutputs >= (1LL << 31))>::type;
+/// Floats after the packed weights: bias, then the norm's scale and shift.
 constexpr long long kPackedBias = geometry().packed_weight_bytes() / 4;
+#if KW_EPILOGUE_NORM && KW_NORM_AFFINE
+constexpr long long kPackedScale = kPackedBias + KW_BIAS * geometry().padded_channels();
+constexpr long long kPackedShift = kPackedScale + geometry().padded_channels();
+#endif
 
 // ---- Barriers of the pipeline ----
 
@@ -64,77 +70,110 @@ __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) 
 
 // ---- The producers ----
 
-/// One chunk of channels at one input position, as entries of every term.
+/// A chunk of channels at neighbouring input positions, as it lies in memory.
 struct Item {
-  float values[kChunk];
+  Element values[kFetch][kChunk];
 };
 
-constexpr int kItems = ceil_div(geometry().planes() * geometry().staged(), 128);
-constexpr int kBatch = smaller(kItems, 32 / kChunk);
+constexpr int kRowItems = geometry().row_pitch() / kFetch;
+constexpr int kUnitItems = geometry().planes() * KNOB_tile_h * kRowItems, kItems = ceil_div(kUnitItems, 128);
+constexpr int kBatch = smaller(kItems, 32 / (kChunk * kFetch));
+/// Elements lie in memory as they are multiplied.
+constexpr bool kDirect = (KW_DTYPE_F16 && KW_IS_FP16 || KW_DTYPE_BF16 && KW_IS_BF16) && kTerms == 1;
+
+/// kFetch neighbours in memory.
+__device__ __forceinline__ void load_neighbours(Item& item, int channel, const Element* memory) {
+  if constexpr (kFetch == 1) {
+    item.values[0][channel] = __ldg(memory);
+  } else {
+#if KW_DTYPE_F32
+    const float2 v = __ldg(reinterpret_cast<const float2*>(memory));
+    item.values[0][channel] = v.x, item.values[kFetch - 1][channel] = v.y;
+#else
+    const unsigned v = __ldg(reinterpret_cast<const unsigned*>(memory));
+    item.values[0][channel] = static_cast<unsigned short>(v);
+    item.values[kFetch - 1][channel] = static_cast<unsigned short>(v >> 16);
+#endif
+  }
+}
 
 /// Reads item `index` of a unit; zeros where the input has no such element. `input` is the sample's first
 /// element of the group's first channel.
 __device__ __forceinline__ void fetch_item(Item& item, const Element* input, Triple tile, int unit, int index) {
   constexpr Geometry g = geometry();
-  const int plane = index / g.staged(), entry = index % g.staged();
-  const int row = entry / g.row_pitch(), column = entry % g.row_pitch();
+  const int plane = index / (KNOB_tile_h * kRowItems), in_plane = index % (KNOB_tile_h * kRowItems);
+  const int row = in_plane / kRowItems, column = in_plane % kRowItems * kFetch;
   const int d = tile.d * KW_STRIDE_D - KW_PAD_D + g.unit_t(unit) * KW_DILATION_D;
   const int h = (tile.h * KNOB_tile_h + row) * KW_STRIDE_H - KW_PAD_H + g.unit_r(unit) * KW_DILATION_H;
-  const int w = tile.w * KNOB_tile_w - KW_PAD_W + column;
+  const int w = tile.w * KNOB_tile_w - KW_PAD_W - g.lead() + column;
   const int channel = g.unit_step(unit) * KNOB_input_channels_per_step + plane * kChunk;
 #pragma unroll
-  for (int e = 0; e < kChunk; ++e) item.values[e] = 0;
+  for (int i = 0; i < kFetch; ++i)
+#pragma unroll
+    for (int e = 0; e < kChunk; ++e) item.values[i][e] = 0;
   if (static_cast<unsigned>(d) >= KW_D || static_cast<unsigned>(h) >= KW_H || static_cast<unsigned>(w) >= KW_W)
     return;
   const InOffset position = (static_cast<InOffset>(d) * KW_H + h) * KW_W + w;
-  const Element* source =
-      input + (KW_NHWC ? position * KW_C + channel : static_cast<InOffset>(channel) * static_cast<InOffset>(kInPlane) + position);
-  if constexpr (KW_NHWC && kGroupInputs % kChunk == 0 && KW_C % kChunk == 0) {
-    constexpr int kLoad = smaller(kChunk, 16 / static_cast<int>(sizeof(Element)));
-    if (kGroupInputs % KNOB_input_channels_per_step == 0 || channel < kGroupInputs) {
+  const Element* source = input + (KW_NHWC ? position * KW_C + channel
+                                           : static_cast<InOffset>(channel) * static_cast<InOffset>(kInPlane) + position);
+  constexpr bool kWhole = kGroupInputs % KNOB_input_channels_per_step == 0 && KNOB_input_channels_per_step % kChunk == 0;
 #pragma unroll
-      for (int e = 0; e < kChunk; e += kLoad) load_elements<kLoad>(&item.values[e], source + e);
+  for (int e = 0; e < kChunk; ++e)
+    if (kWhole || channel + e < kGroupInputs) load_neighbours(item, e, source + e * (KW_NHWC ? 1LL : kInPlane));
+}
+
+/// The operands of one position: words [term][4].
+__device__ __forceinline__ void make_words(unsigned (&words)[kTerms][4], const Element (&values)[kChunk]) {
+  constexpr int kPerWord = kChunk / 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+#if !KW_DTYPE_F32
+    if constexpr (kDirect) {
+      words[0][i] = values[2 * i] | static_cast<unsigned>(values[2 * i + 1]) << 16;
+      continue;
     }
-  } else {
-#pragma unroll
-    for (int e = 0; e < kChunk; ++e)
-      if (kGroupInputs % KNOB_input_channels_per_step == 0 && KNOB_input_channels_per_step % kChunk == 0 ||
-          channel + e < kGroupInputs)
-        load_elements<1>(&item.values[e], source + e * (KW_NHWC ? 1LL : kInPlane));
+#endif
+    const float a = to_float(values[i * kPerWord]);
+    const float b = kPerWord == 2 ? to_float(values[i * kPerWord + kPerWord - 1]) : 0.0f;
+    words[0][i] = round_word(a, b);
+    if constexpr (kTerms == 2)
+      words[kTerms - 1][i] = round_word(a - word_value<0>(words[0][i]), b - word_value<1>(words[0][i]));
   }
 }
 
 __device__ __forceinline__ void deposit_item(unsigned char* buffer, const Item& item, int index) {
   constexpr Geometry g = geometry();
-  constexpr int kPerWord = kChunk / 4;
-  unsigned words[kTerms][4];
+  const int plane = index / (KNOB_tile_h * kRowItems), in_plane = index % (KNOB_tile_h * kRowItems);
+  unsigned char* target = buffer + (plane * g.plane_pitch() + in_plane * kFetch) * 16;
+  unsigned words[kFetch][kTerms][4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float a = item.values[i * kPerWord], b = kPerWord == 2 ? item.values[i * kPerWord + kPerWord - 1] : 0.0f;
-    words[0][i] = round_word(a, b);
-    if constexpr (kTerms == 2)
-      words[kTerms - 1][i] = round_word(a - word_value<0>(words[0][i]), b - word_value<1>(words[0][i]));
-  }
-  const int entry = index / g.staged() * g.plane_pitch() + index % g.staged();
+  for (int i = 0; i < kFetch; ++i) make_words(words[i], item.values[i]);
+  // Half of the lanes write their second entry first: no two lanes of a quarter-warp meet in a bank.
+  const bool swap = kFetch == 2 && (threadIdx.x & 4) != 0;
 #pragma unroll
   for (int term = 0; term < kTerms; ++term)
-    *reinterpret_cast<uint4*>(buffer + (term * g.planes() * g.plane_pitch() + entry) * 16) =
-        make_uint4(words[term][0], words[term][1], words[term][2], words[term][3]);
+#pragma unroll
+    for (int i = 0; i < kFetch; ++i) {
+      const unsigned(&mine)[4] = words[i][term];
+      const unsigned(&other)[4] = words[kFetch - 1 - i][term];
+      *reinterpret_cast<uint4*>(target + (term * g.planes() * g.plane_pitch() + (swap ? 1 - i : i)) * 16) =
+          make_uint4(swap ? other[0] : mine[0], swap ? other[1] : mine[1], swap ? other[2] : mine[2],
+                     swap ? other[3] : mine[3]);
+    }
 }
 
 __device__ __forceinline__ void stage_input(unsigned char* buffer, const Element* input, Triple tile, int unit,
                                             int thread) {
-  constexpr int kCount = geometry().planes() * geometry().staged();
 #pragma unroll 1
   for (int first = 0; first < kItems; first += kBatch) {
     Item items[kBatch];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i)
-      if ((first + i) * 128 + thread < kCount)
+      if ((first + i) * 128 + thread < kUnitItems)
         fetch_item(items[i], input, tile, unit, (first + i) * 128 + thread);
 #pragma unroll
     for (int i = 0; i < kBatch; ++i)
-      if ((first + i) * 128 + thread < kCount) deposit_item(buffer, items[i], (first + i) * 128 + thread);
+      if ((first + i) * 128 + thread < kUnitItems) deposit_item(buffer, items[i], (first + i) * 128 + thread);
   }
 }
 
@@ -175,11 +214,101 @@ __device__ __forceinline__ void await_products(Sums& sums) {
   for (int i = 0; i < kColumns / 2; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 }
 
+/// A thread's columns are columns 2 * (lane % 4) and the next of every 8, of the channels lane / 4 and 8
+/// further of its warp's 16.
+struct Place {
+  BlockOrigin block;
+  Triple tile;
+  int first_channel;  ///< Of the warp, within the block.
+  int lane;
+
+  __device__ __forceinline__ int channel(int half) const { return first_channel + half * 8 + lane / 4; }
+  __device__ __forceinline__ bool inside(int column) const {
+    constexpr Geometry g = geometry();
+    const int row = column / g.row_pitch(), w = column % g.row_pitch();
+    return w < KNOB_tile_w && row < KNOB_tile_h && column < kColumns &&
+           (KW_OH % KNOB_tile_h == 0 || tile.h * KNOB_tile_h + row < KW_OH) &&
+           (KW_OW % KNOB_tile_w == 0 || tile.w * KNOB_tile_w + w < KW_OW);
+  }
+};
+
+#if KW_EPILOGUE_NORM
+constexpr int kNormChannels = KW_K / KW_NORM_GROUPS;
+
+__device__ __forceinline__ void consumer_barrier() {
+  asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
+}
+
+/// For the thread's two channels, the sum of (x - centre)^power, power 1 or 2, over the positions of the
+/// cluster and the channels of the norm's group. `mine` and `totals` hold a figure of every channel.
+template <int kPower>
+__device__ __forceinline__ void group_totals(float (&sums)[2], const Sums& values, const float (&centre)[2],
+                                             const Place& place, float* mine, float* totals) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float x = values[4 * j + 2 * half + i] - centre[half];
+        if (place.inside(8 * j + place.lane % 4 * 2 + i)) sum += kPower == 1 ? x : x * x;
+      }
+    for (int step = 1; step <= 2; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (place.lane % 4 == 0) mine[place.channel(half)] = sum;
+  }
+  consumer_barrier();
+  cluster_barrier<KW_CLUSTER>();
+  for (int channel = threadIdx.x; channel < kBlockChannels; channel += kConsumers) {
+    float sum = 0;
+    for (int rank = 0; rank < KW_CLUSTER; ++rank) sum += cluster_load<KW_CLUSTER>(mine + channel, rank);
+    totals[channel] = sum;
+  }
+  consumer_barrier();
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int first = place.channel(half) / kNormChannels * kNormChannels;
+    sums[half] = 0;
+    for (int i = 0; i < kNormChannels; ++i) sums[half] += totals[smaller(first + i, kBlockChannels - 1)];
+  }
+  // The others have read `mine` before it is written again, and before this block ends.
+  cluster_barrier<KW_CLUSTER>();
+}
+
+/// Normalises in place: the cluster holds whole groups of the norm.
+__device__ __forceinline__ void normalise(Sums& values, const float* packed, const Place& place, float* shared) {
+  constexpr float kCount = static_cast<float>(1.0 * kNormChannels * kOutPlane);
+  float mean[2] = {0, 0}, variance[2];
+  group_totals<1>(mean, values, mean, place, shared, shared + kBlockChannels);
+  mean[0] /= kCount, mean[1] /= kCount;
+  group_totals<2>(variance, values, mean, place, shared, shared + kBlockChannels);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float scale = 1.0f / sqrtf(variance[half] / kCount + KW_NORM_EPS), shift = 0.0f;
+#if KW_NORM_AFFINE
+    const int channel = (place.block.group * geometry().channel_blocks() + place.block.channel_block) * kBlockChannels +
+                        place.channel(half);
+    scale *= __ldg(packed + kPackedScale + channel);
+    shift = __ldg(packed + kPackedShift + channel);
+#endif
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float& x = values[4 * j + 2 * half + i];
+        x = kw_between(fmaf(x - mean[half], scale, shift), 0);
+      }
+  }
+}
+#endif
+
 /// Writes the warp's 16 channels by way of `scratch` in shared memory, so that neighbouring lanes write
 /// neighbours.
-__device__ __forceinline__ void store_sums(const Sums& sums, Element* output, const BlockOrigin& block, Triple tile,
-                                           int first_channel, int lane, Element* scratch) {
+__device__ __forceinline__ void store_sums(const Sums& sums, Element* output, const Place& place, Element* scratch) {
   constexpr Geometry g = geometry();
+  const int lane = place.lane, first_channel = place.block.channel_block * kBlockChannels + place.first_channel;
+  const BlockOrigin& block = place.block;
+  const Triple tile = place.tile;
   constexpr int kStore = g.store_width(), kPitch = g.out_pitch(), kOut = g.out_columns();
   constexpr int kAccesses = 16 * kOut / kStore, kRowAccesses = kOut / kStore;
   constexpr long long kChannelPitch = KW_NHWC ? 1 : kOutPlane, kPositionPitch = KW_NHWC ? KW_K : 1;
@@ -196,7 +325,7 @@ __device__ __forceinline__ void store_sums(const Sums& sums, Element* output, co
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         store_pair(scratch + (half * 8 + lane / 4) * kPitch + j * 8 - begin + lane % 4 * 2,
-                   kw_before(sums[4 * j + 2 * half], 0), kw_before(sums[4 * j + 2 * half + 1], 0));
+                   sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]);
     __syncwarp();
 #pragma unroll 4
     for (int i = 0; i < ceil_div(kAccesses, 32); ++i) {
@@ -205,9 +334,7 @@ __device__ __forceinline__ void store_sums(const Sums& sums, Element* output, co
       const int in_chunk = KW_NHWC ? access / 16 : access % kRowAccesses * kStore, column = begin + in_chunk;
       const int row = column / g.row_pitch(), w = column % g.row_pitch();
       if (kAccesses % 32 != 0 && access >= kAccesses) continue;
-      if (w >= KNOB_tile_w || row >= KNOB_tile_h || column >= kColumns) continue;
-      if (KW_OH % KNOB_tile_h != 0 && tile.h * KNOB_tile_h + row >= KW_OH) continue;
-      if (KW_OW % KNOB_tile_w != 0 && tile.w * KNOB_tile_w + w >= KW_OW) continue;
+      if (!place.inside(column)) continue;
       if (kGroupOutputs % kBlockChannels != 0 && first_channel + channel >= kGroupOutputs) continue;
       *reinterpret_cast<Word*>(warp_output + channel * kChannelPitch +
                                (origin + static_cast<OutOffset>(row) * KW_OW + w) * kPositionPitch) =
@@ -222,6 +349,9 @@ __device__ __forceinline__ void store_sums(const Sums& sums, Element* output, co
 extern "C" __global__ void implicit_gemm_sm90_pack(const knobwise::Element* weights,
 #if KW_BIAS
                                                    const knobwise::Element* bias,
+#endif
+#if KW_EPILOGUE_NORM && KW_NORM_AFFINE
+                                                   const knobwise::Element* scale, const knobwise::Element* shift,
 #endif
                                                    float* packed) {
   using namespace knobwise;
@@ -257,17 +387,27 @@ extern "C" __global__ void implicit_gemm_sm90_pack(const knobwise::Element* weig
     for (int term = 0; term < kTerms; ++term)
       target[term * kUnitRows] = make_uint4(words[term][0], words[term][1], words[term][2], words[term][3]);
   }
-#if KW_BIAS
   for (long long index = first; index < g.padded_channels(); index += step) {
     const int block = static_cast<int>(index) / kBlockChannels;
     const int channel = block % g.channel_blocks() * kBlockChannels + static_cast<int>(index) % kBlockChannels;
-    packed[kPackedBias + index] =
-        channel < kGroupOutputs ? to_float(bias[block / g.channel_blocks() * kGroupOutputs + channel]) : 0.0f;
-  }
+    const int source = block / g.channel_blocks() * kGroupOutputs + channel;
+    const bool valid = channel < kGroupOutputs;
+#if KW_BIAS
+    packed[kPackedBias + index] = valid ? to_float(bias[source]) : 0.0f;
 #endif
+#if KW_EPILOGUE_NORM && KW_NORM_AFFINE
+    packed[kPackedScale + index] = valid ? to_float(scale[source]) : 0.0f;
+    packed[kPackedShift + index] = valid ? to_float(shift[source]) : 0.0f;
+#endif
+    (void)source, (void)valid;
+  }
 }
 
-extern "C" __global__ void __launch_bounds__(knobwise::implicit_gemm_sm90::kThreads, KNOB_min_blocks)
+extern "C" __global__ void
+#if KW_CLUSTER > 1
+__cluster_dims__(KW_CLUSTER, 1, 1)
+#endif
+    __launch_bounds__(knobwise::implicit_gemm_sm90::kThreads, KNOB_min_blocks)
     implicit_gemm_sm90(const knobwise::Element* __restrict__ input, const float* __restrict__ packed,
                        knobwise::Element* __restrict__ output) {
   using namespace knobwise;
@@ -353,8 +493,13 @@ extern "C" __global__ void __launch_bounds__(knobwise::implicit_gemm_sm90::kThre
       }
       await_products<0>(sums);
       if (lane == 0) barrier_arrive(empty + 8 * previous);
-      store_sums(sums, output, block, g.tile_at(block.first_tile + tile),
-                 block.channel_block * kBlockChannels + in_block, lane, scratch);
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i) sums[i] = kw_before(sums[i], 0);
+      const Place place{block, g.tile_at(block.first_tile + tile), in_block, lane};
+#if KW_EPILOGUE_NORM
+      normalise(sums, packed, place, reinterpret_cast<float*>(shared + g.norm_begin()));
+#endif
+      store_sums(sums, output, place, scratch);
     }
   }
 }

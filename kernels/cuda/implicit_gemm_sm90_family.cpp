@@ -56,12 +56,33 @@ std::pair<int, int> registers(const Geometry& tiling) {
                                     : std::pair{0, 0};
 }
 
-std::string tiling_source(const Geometry& tiling) {
+std::string tiling_source(const Geometry& tiling, const Configuration& configuration, int cluster) {
   const auto [producer, consumer] = registers(tiling);
+  const std::string precision = configuration.text("precision");
   return fmt::format(
       "#define KW_CHUNK_ELEMENTS {}\n#define KW_TERMS {}\n#define KW_CHANNELS_FIRST {}\n"
-      "#define KW_PRODUCER_REGISTERS {}\n#define KW_CONSUMER_REGISTERS {}\n",
-      tiling.chunk_elements, tiling.terms, tiling.channels_first, producer, consumer);
+      "#define KW_PRODUCER_REGISTERS {}\n#define KW_CONSUMER_REGISTERS {}\n#define KW_CLUSTER {}\n"
+      "#define KW_IS_FP16 {:d}\n#define KW_IS_BF16 {:d}\n",
+      tiling.chunk_elements, tiling.terms, tiling.channels_first, producer, consumer, cluster,
+      precision.starts_with("fp16"), precision.starts_with("bf16"));
+}
+
+/// Why the norm of an epilogue cannot be fused: the positions of a sample must fit in a cluster.
+std::optional<std::string> norm_problem(const Problem& problem, const FusedEpilogue& epilogue) {
+  constexpr std::int64_t kMostCluster = 8, kMostColumns = 256;
+  const Extents out = problem.conv_extents();
+  std::int64_t least = out.d * out.h * out.w;
+  for (const std::int64_t h : {1, 2, 4, 8, 16}) {
+    const std::int64_t w =
+        std::min(out.w, kMostColumns / h - (h > 1 ? problem.filter[2] * problem.dilation[2] : 0));
+    if (w > 0) least = std::min(least, out.d * ((out.h + h - 1) / h) * ((out.w + w - 1) / w));
+  }
+  if (least > kMostCluster)
+    return fmt::format("a fused norm takes the positions of a sample in at most {} blocks", kMostCluster);
+  if ((problem.k / problem.groups) % epilogue.norm_channels(problem) != 0)
+    return "a group of the norm reaches over groups of the convolution";
+  if (epilogue.norm_channels(problem) > 192) return "a fused norm takes at most 192 channels a group";
+  return std::nullopt;
 }
 
 std::optional<std::string> shape_problem(const Problem& problem, const DeviceInfo& device) {
@@ -94,9 +115,10 @@ class ImplicitGemmSm90 final : public KernelFamily {
     std::string reason;
     const auto epilogue = plan_fused_epilogue(problem, reason);
     if (!epilogue) return reason;
-    if (epilogue->reduction || epilogue->softmax || epilogue->norm)
-      return "implicit_gemm_sm90 fuses element-wise steps only";
-    return shape_problem(problem, device);
+    if (epilogue->reduction || epilogue->softmax)
+      return "implicit_gemm_sm90 fuses element-wise steps and norms only";
+    if (auto why = shape_problem(problem, device)) return why;
+    return epilogue->norm ? norm_problem(problem, *epilogue) : std::nullopt;
   }
 
   std::string_view space_json() const override {
@@ -106,7 +128,10 @@ class ImplicitGemmSm90 final : public KernelFamily {
 
   std::vector<std::pair<std::string, Value>> extra_constants(const Problem& problem,
                                                              const DeviceInfo&) const override {
-    return {{"dtype", Value(std::string(to_string(problem.dtype)))},
+    std::string reason;
+    const auto epilogue = plan_fused_epilogue(problem, reason);
+    return {{"epilogue_norm_channels", Value(epilogue ? epilogue->norm_channels(problem) : 0)},
+            {"dtype", Value(std::string(to_string(problem.dtype)))},
             {"layout", Value(std::string(to_string(problem.layout)))}};
   }
 
@@ -128,25 +153,28 @@ class ImplicitGemmSm90 final : public KernelFamily {
 KernelInstance ImplicitGemmSm90::instantiate(const Problem& problem, const Configuration& configuration,
                                              const DeviceInfo&) const {
   std::string reason;
-  const auto epilogue = plan_fused_epilogue(problem, reason);
+  const FusedEpilogue epilogue = plan_fused_epilogue(problem, reason).value();
   const Geometry tiling = implicit_gemm_sm90_tiling(problem, configuration);
+  const bool affine = epilogue.norm && problem.epilogue[*epilogue.norm].affine;
+  const int cluster = epilogue.norm ? static_cast<int>(tiling.tile_groups()) : 1;
+  const std::size_t vectors = (problem.bias ? 1 : 0) + (affine ? 2 : 0);
   KernelInstance instance;
-  instance.source = source_prelude(problem, configuration) + tiling_source(tiling) +
-                    epilogue.value().source(problem) + device_source("matrix_operands.cuh") +
+  instance.source = source_prelude(problem, configuration) + tiling_source(tiling, configuration, cluster) +
+                    epilogue.source(problem) + device_source("matrix_operands.cuh") +
                     instruction_source(tiling.columns(), configuration) +
                     device_source("implicit_gemm_sm90_geometry.h") + device_source("implicit_gemm_sm90.cuh");
-  instance.packed_bytes = static_cast<std::size_t>(tiling.packed_weight_bytes() +
-                                                   (problem.bias ? 4LL * tiling.padded_channels() : 0));
+  instance.packed_bytes = static_cast<std::size_t>(tiling.packed_weight_bytes()) +
+                          4 * vectors * static_cast<std::size_t>(tiling.padded_channels());
   KernelLaunch pack{"implicit_gemm_sm90_pack", {1, 1, 1}, {256, 1, 1}, 0, {{Slot::parameter, 0}}};
   pack.grid[0] = static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(tiling.packed_weight_bytes() / (4096 * tiling.terms), 1, 4096));
-  if (problem.bias) pack.arguments.push_back({Slot::parameter, 1});
+  for (std::size_t i = 1; i <= vectors; ++i) pack.arguments.push_back({Slot::parameter, i});
   pack.arguments.push_back({Slot::packed, 0});
   instance.prepare = {pack};
   instance.run = {KernelLaunch{"implicit_gemm_sm90",
                                {static_cast<std::uint32_t>(tiling.blocks()), 1, 1},
                                {static_cast<std::uint32_t>(tiling.threads()), 1, 1},
-                               static_cast<std::uint32_t>(tiling.shared_bytes()),
+                               static_cast<std::uint32_t>(tiling.shared_bytes(epilogue.norm.has_value())),
                                {{Slot::input}, {Slot::packed}, {Slot::output}}}};
   return instance;
 }

@@ -91,16 +91,26 @@ struct Geometry {
   /// Entry, within a term, at which the columns of a chunk begin; a chunk past the last reads the last.
   constexpr KW_HOST_DEVICE int chunk_entry(int chunk) const {
     const int c = smaller(chunk, chunks() - 1);
-    return chunk_plane(c) * plane_pitch() + chunk_tap(c) * dilation.w;
+    return lead() + chunk_plane(c) * plane_pitch() + chunk_tap(c) * dilation.w;
   }
 
   // ---- Columns and input in shared memory, in entries of 16 bytes ----
-  constexpr KW_HOST_DEVICE int row_pitch() const { return tile_w + (filter.w - 1) * dilation.w; }
+  /// Neighbours along w that a thread fetches together: 1 or 2.
+  constexpr KW_HOST_DEVICE int fetch_width() const {
+    return !channels_last && in.w % 2 == 0 && (tile_w % 2 == 0 || tiles().w == 1) ? 2 : 1;
+  }
+  /// Columns staged before the first one needed, so that fetches start aligned.
+  constexpr KW_HOST_DEVICE int lead() const {
+    return (fetch_width() - pad.w % fetch_width()) % fetch_width();
+  }
+  constexpr KW_HOST_DEVICE int row_pitch() const {
+    return round_up(lead() + tile_w + (filter.w - 1) * dilation.w, fetch_width());
+  }
   constexpr KW_HOST_DEVICE int staged() const { return tile_h * row_pitch(); }
   /// Columns of an instruction.
   constexpr KW_HOST_DEVICE int columns() const { return round_up((tile_h - 1) * row_pitch() + tile_w, 8); }
   constexpr KW_HOST_DEVICE int plane_pitch() const {
-    return larger(staged(), columns() + (filter.w - 1) * dilation.w);
+    return larger(staged(), lead() + columns() + (filter.w - 1) * dilation.w);
   }
   constexpr KW_HOST_DEVICE int input_bytes() const { return terms * planes() * plane_pitch() * 16; }
   /// Of one unit and block: [term][k step][2 chunks][channel][16 bytes].
@@ -134,11 +144,12 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int out_pitch() const { return out_columns() + 8; }
   constexpr KW_HOST_DEVICE int out_bytes() const { return 16 * out_pitch() * element_bytes; }
 
-  // ---- Shared memory, in bytes: [barriers][stages][output] ----
+  // ---- Shared memory, in bytes: [barriers][stages][output][two figures of every channel for a norm] ----
   constexpr KW_HOST_DEVICE int stages_begin() const { return 128; }
   constexpr KW_HOST_DEVICE int output_begin() const { return stages_begin() + stages * stage_bytes(); }
-  constexpr KW_HOST_DEVICE int shared_bytes() const {
-    return output_begin() + 4 * warpgroups() * out_bytes();
+  constexpr KW_HOST_DEVICE int norm_begin() const { return output_begin() + 4 * warpgroups() * out_bytes(); }
+  constexpr KW_HOST_DEVICE int shared_bytes(bool norm) const {
+    return norm_begin() + (norm ? 8 * channels_per_block : 0);
   }
 
   // ---- Blocks ----

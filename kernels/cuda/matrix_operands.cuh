@@ -123,4 +123,29 @@ struct Access<16> {
   using type = uint4;
 };
 
+/// Waits for all threads of the cluster of kBlocks blocks; for nothing if that is one.
+template <int kBlocks>
+__device__ __forceinline__ void cluster_barrier() {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (kBlocks > 1)
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
+/// The float at `local`, an address in this block's shared memory, of block `rank` of the cluster.
+template <int kBlocks>
+__device__ __forceinline__ float cluster_load(const float* local, int rank) {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (kBlocks > 1) {
+    unsigned remote;
+    float value;
+    const unsigned mine = static_cast<unsigned>(__cvta_generic_to_shared(local));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(mine), "r"(rank));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(remote) : "memory");
+    return value;
+  }
+#endif
+  return *local;
+}
+
 }  // namespace knobwise
