@@ -455,6 +455,7 @@ __device__ __forceinline__ void channel_totals(const Results& results, const flo
   cluster_barrier<KW_CLUSTER>();
   for (int channel = threadIdx.x; channel < kBlockChannels; channel += kConsumers) {
     float sum = 0;
+#pragma unroll
     for (int rank = 0; rank < KW_CLUSTER; ++rank) sum += cluster_load<KW_CLUSTER>(mine + channel, rank);
     totals[channel] = sum;
   }

@@ -225,8 +225,10 @@ struct Place {
   __device__ __forceinline__ int channel(int half) const { return first_channel + half * 8 + lane / 4; }
   __device__ __forceinline__ bool inside(int column) const {
     constexpr Geometry g = geometry();
-    const int row = column / g.row_pitch(), w = column % g.row_pitch();
-    return w < KNOB_tile_w && row < KNOB_tile_h && column < kColumns &&
+    constexpr bool kOneRow = KNOB_tile_h == 1;
+    const int row = kOneRow ? 0 : column / g.row_pitch(), w = column - row * g.row_pitch();
+    return (kOneRow && kColumns == KNOB_tile_w || w < KNOB_tile_w && row < KNOB_tile_h) &&
+           (kColumns % g.out_columns() == 0 || column < kColumns) &&
            (KW_OH % KNOB_tile_h == 0 || tile.h * KNOB_tile_h + row < KW_OH) &&
            (KW_OW % KNOB_tile_w == 0 || tile.w * KNOB_tile_w + w < KW_OW);
   }
@@ -239,52 +241,85 @@ __device__ __forceinline__ void consumer_barrier() {
   asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
 }
 
-/// For the thread's two channels, the sum of (x - centre)^power, power 1 or 2, over the positions of the
-/// cluster and the channels of the norm's group. `mine` and `totals` hold a figure of every channel.
-template <int kPower>
-__device__ __forceinline__ void group_totals(float (&sums)[2], const Sums& values, const float (&centre)[2],
-                                             const Place& place, float* mine, float* totals) {
+/// Positions of the tile that lie in the output.
+__device__ __forceinline__ float tile_count(Triple tile) {
+  return static_cast<float>(smaller(KNOB_tile_h, KW_OH - tile.h * KNOB_tile_h) *
+                            smaller(KNOB_tile_w, KW_OW - tile.w * KNOB_tile_w));
+}
+
+/// For the thread's two channels, the mean and the sum of squared deviations over the positions of the block.
+__device__ __forceinline__ void channel_statistics(float (&mean)[2], float (&squares)[2], const Sums& values,
+                                                   const Place& place) {
+  const float count = tile_count(place.tile);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    float sum = 0;
+    float sum = 0, square = 0;
 #pragma unroll
-    for (int j = 0; j < kColumns / 8; ++j)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const float x = values[4 * j + 2 * half + i] - centre[half];
-        if (place.inside(8 * j + place.lane % 4 * 2 + i)) sum += kPower == 1 ? x : x * x;
-      }
+    for (int j = 0; j < kColumns / 4; ++j) {
+      const float x = values[4 * (j / 2) + 2 * half + j % 2];
+      sum += place.inside(8 * (j / 2) + place.lane % 4 * 2 + j % 2) ? x : 0.0f;
+    }
     for (int step = 1; step <= 2; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    if (place.lane % 4 == 0) mine[place.channel(half)] = sum;
+    mean[half] = sum / count;
+#pragma unroll
+    for (int j = 0; j < kColumns / 4; ++j) {
+      const float x = values[4 * (j / 2) + 2 * half + j % 2] - mean[half];
+      square += place.inside(8 * (j / 2) + place.lane % 4 * 2 + j % 2) ? x * x : 0.0f;
+    }
+    for (int step = 1; step <= 2; step *= 2) square += __shfl_xor_sync(0xffffffffu, square, step);
+    squares[half] = square;
   }
+}
+
+struct Statistics {
+  float count, mean, squares;
+};
+
+/// Joins the statistics of two disjoint sets (Chan, Golub and LeVeque's pairwise update).
+__device__ __forceinline__ Statistics join(const Statistics& a, const Statistics& b) {
+  const float count = a.count + b.count, delta = b.mean - a.mean, share = b.count / count;
+  return {count, fmaf(delta, share, a.mean), a.squares + b.squares + delta * delta * a.count * share};
+}
+
+/// Normalises in place: the cluster holds whole groups of the norm. `shared` has room for two figures of every
+/// channel of the block, twice: of the block's positions, then of the sample's.
+__device__ __forceinline__ void normalise(Sums& values, const float* packed, const Place& place, float* shared) {
+  constexpr Geometry g = geometry();
+  float* sample = shared + 2 * kBlockChannels;
+  float mean[2], squares[2];
+  channel_statistics(mean, squares, values, place);
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    if (place.lane % 4 == 0)
+      shared[place.channel(half)] = mean[half], shared[kBlockChannels + place.channel(half)] = squares[half];
   consumer_barrier();
   cluster_barrier<KW_CLUSTER>();
   for (int channel = threadIdx.x; channel < kBlockChannels; channel += kConsumers) {
-    float sum = 0;
-    for (int rank = 0; rank < KW_CLUSTER; ++rank) sum += cluster_load<KW_CLUSTER>(mine + channel, rank);
-    totals[channel] = sum;
+    Statistics blocks[KW_CLUSTER];
+#pragma unroll
+    for (int rank = 0; rank < KW_CLUSTER; ++rank)
+      blocks[rank] = {tile_count(g.tile_at(rank)), cluster_load<KW_CLUSTER>(shared + channel, rank),
+                      cluster_load<KW_CLUSTER>(shared + kBlockChannels + channel, rank)};
+#pragma unroll
+    for (int rank = 1; rank < KW_CLUSTER; ++rank) blocks[0] = join(blocks[0], blocks[rank]);
+    sample[channel] = blocks[0].mean, sample[kBlockChannels + channel] = blocks[0].squares;
   }
   consumer_barrier();
+  float variance[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int first = place.channel(half) / kNormChannels * kNormChannels;
-    sums[half] = 0;
-    for (int i = 0; i < kNormChannels; ++i) sums[half] += totals[smaller(first + i, kBlockChannels - 1)];
+    const auto channel = [&](int i) {
+      const int c = smaller(first + i, kBlockChannels - 1);
+      return Statistics{static_cast<float>(kOutPlane), sample[c], sample[kBlockChannels + c]};
+    };
+    Statistics group = channel(0);
+    for (int i = 1; i < kNormChannels; ++i) group = join(group, channel(i));
+    mean[half] = group.mean, variance[half] = group.squares;
   }
-  // The others have read `mine` before it is written again, and before this block ends.
-  cluster_barrier<KW_CLUSTER>();
-}
-
-/// Normalises in place: the cluster holds whole groups of the norm.
-__device__ __forceinline__ void normalise(Sums& values, const float* packed, const Place& place, float* shared) {
-  constexpr float kCount = static_cast<float>(1.0 * kNormChannels * kOutPlane);
-  float mean[2] = {0, 0}, variance[2];
-  group_totals<1>(mean, values, mean, place, shared, shared + kBlockChannels);
-  mean[0] /= kCount, mean[1] /= kCount;
-  group_totals<2>(variance, values, mean, place, shared, shared + kBlockChannels);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    float scale = 1.0f / sqrtf(variance[half] / kCount + KW_NORM_EPS), shift = 0.0f;
+    float scale = 1.0f / sqrtf(variance[half] / static_cast<float>(1.0 * kNormChannels * kOutPlane) + KW_NORM_EPS), shift = 0.0f;
 #if KW_NORM_AFFINE
     const int channel = (place.block.group * geometry().channel_blocks() + place.block.channel_block) * kBlockChannels +
                         place.channel(half);
@@ -332,7 +367,7 @@ __device__ __forceinline__ void store_sums(const Sums& sums, Element* output, co
       const int access = i * 32 + lane;
       const int channel = KW_NHWC ? access % 16 : access / kRowAccesses;
       const int in_chunk = KW_NHWC ? access / 16 : access % kRowAccesses * kStore, column = begin + in_chunk;
-      const int row = column / g.row_pitch(), w = column % g.row_pitch();
+      const int row = KNOB_tile_h == 1 ? 0 : column / g.row_pitch(), w = column - row * g.row_pitch();
       if (kAccesses % 32 != 0 && access >= kAccesses) continue;
       if (!place.inside(column)) continue;
       if (kGroupOutputs % kBlockChannels != 0 && first_channel + channel >= kGroupOutputs) continue;
@@ -500,6 +535,10 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
       normalise(sums, packed, place, reinterpret_cast<float*>(shared + g.norm_begin()));
 #endif
       store_sums(sums, output, place, scratch);
+#if KW_EPILOGUE_NORM
+      // The others have read this block's figures before it ends.
+      cluster_barrier<KW_CLUSTER>();
+#endif
     }
   }
 }

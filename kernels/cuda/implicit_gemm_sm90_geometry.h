@@ -144,12 +144,12 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int out_pitch() const { return out_columns() + 8; }
   constexpr KW_HOST_DEVICE int out_bytes() const { return 16 * out_pitch() * element_bytes; }
 
-  // ---- Shared memory, in bytes: [barriers][stages][output][two figures of every channel for a norm] ----
+  // ---- Shared memory, in bytes: [barriers][stages][output][figures of every channel for a norm] ----
   constexpr KW_HOST_DEVICE int stages_begin() const { return 128; }
   constexpr KW_HOST_DEVICE int output_begin() const { return stages_begin() + stages * stage_bytes(); }
   constexpr KW_HOST_DEVICE int norm_begin() const { return output_begin() + 4 * warpgroups() * out_bytes(); }
   constexpr KW_HOST_DEVICE int shared_bytes(bool norm) const {
-    return norm_begin() + (norm ? 8 * channels_per_block : 0);
+    return norm_begin() + (norm ? 16 * channels_per_block : 0);
   }
 
   // ---- Blocks ----

@@ -1,6 +1,8 @@
 #include "kernels/cuda/nvrtc.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <nvrtc.h>
 
 #include <cstdlib>
@@ -71,9 +73,9 @@ void check(nvrtcResult result, const char* call) {
   throw TrialError("compile_failed", fmt::format("{}: {}", call, nvrtc().nvrtcGetErrorString(result)));
 }
 
-// The line of the log that says what is wrong: the first error, or the first line.
+// The line of the log that says what is wrong: the first with an error, or the first line.
 std::string first_error(const std::string& log) {
-  std::size_t at = log.find("error");
+  std::size_t at = std::min(log.find("error"), log.find("fatal"));
   if (at == std::string::npos) at = 0;
   const std::size_t newline = at == 0 ? std::string::npos : log.rfind('\n', at);
   const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
