@@ -21,6 +21,7 @@ constexpr KW_HOST_DEVICE Geometry geometry() {
                   KNOB_tile_h,
                   KNOB_tile_w,
                   KNOB_channels_per_block,
+                  KNOB_column_groups,
                   KNOB_input_channels_per_step,
                   KNOB_stages,
                   KNOB_tiles_per_block,
@@ -220,14 +221,15 @@ struct Place {
   BlockOrigin block;
   Triple tile;
   int first_channel;  ///< Of the warp, within the block.
+  int group;          ///< Of the columns.
   int lane;
 
   __device__ __forceinline__ int channel(int half) const { return first_channel + half * 8 + lane / 4; }
   __device__ __forceinline__ bool inside(int column) const {
     constexpr Geometry g = geometry();
     constexpr bool kOneRow = KNOB_tile_h == 1;
-    const int row = kOneRow ? 0 : column / g.row_pitch(), w = column - row * g.row_pitch();
-    return (kOneRow && kColumns == KNOB_tile_w || w < KNOB_tile_w && row < KNOB_tile_h) &&
+    const int row = kOneRow ? 0 : column / g.row_pitch(), w = column - row * g.row_pitch() + group * kColumns;
+    return (kOneRow && kColumns * KNOB_column_groups == KNOB_tile_w || w < KNOB_tile_w && row < KNOB_tile_h) &&
            (kColumns % g.out_columns() == 0 || column < kColumns) &&
            (KW_OH % KNOB_tile_h == 0 || tile.h * KNOB_tile_h + row < KW_OH) &&
            (KW_OW % KNOB_tile_w == 0 || tile.w * KNOB_tile_w + w < KW_OW);
@@ -241,16 +243,18 @@ __device__ __forceinline__ void consumer_barrier() {
   asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
 }
 
-/// Positions of the tile that lie in the output.
-__device__ __forceinline__ float tile_count(Triple tile) {
-  return static_cast<float>(smaller(KNOB_tile_h, KW_OH - tile.h * KNOB_tile_h) *
-                            smaller(KNOB_tile_w, KW_OW - tile.w * KNOB_tile_w));
+/// Positions of a group of the tile's columns that lie in the output.
+__device__ __forceinline__ float group_count(Triple tile, int group) {
+  constexpr int kWidth = KNOB_tile_w / KNOB_column_groups;
+  const int width = smaller(kWidth, KW_OW - tile.w * KNOB_tile_w - group * kWidth);
+  return static_cast<float>(smaller(KNOB_tile_h, KW_OH - tile.h * KNOB_tile_h) * (width > 0 ? width : 0));
 }
 
-/// For the thread's two channels, the mean and the sum of squared deviations over the positions of the block.
+/// For the thread's two channels, the mean and the sum of squared deviations over the positions of its
+/// group.
 __device__ __forceinline__ void channel_statistics(float (&mean)[2], float (&squares)[2], const Sums& values,
                                                    const Place& place) {
-  const float count = tile_count(place.tile);
+  const float count = group_count(place.tile, place.group);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float sum = 0, square = 0;
@@ -260,7 +264,7 @@ __device__ __forceinline__ void channel_statistics(float (&mean)[2], float (&squ
       sum += place.inside(8 * (j / 2) + place.lane % 4 * 2 + j % 2) ? x : 0.0f;
     }
     for (int step = 1; step <= 2; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    mean[half] = sum / count;
+    mean[half] = count > 0 ? sum / count : 0.0f;
 #pragma unroll
     for (int j = 0; j < kColumns / 4; ++j) {
       const float x = values[4 * (j / 2) + 2 * half + j % 2] - mean[half];
@@ -277,32 +281,35 @@ struct Statistics {
 
 /// Joins the statistics of two disjoint sets (Chan, Golub and LeVeque's pairwise update).
 __device__ __forceinline__ Statistics join(const Statistics& a, const Statistics& b) {
-  const float count = a.count + b.count, delta = b.mean - a.mean, share = b.count / count;
+  const float count = a.count + b.count, delta = b.mean - a.mean, share = count > 0 ? b.count / count : 0.0f;
   return {count, fmaf(delta, share, a.mean), a.squares + b.squares + delta * delta * a.count * share};
 }
 
 /// Normalises in place: the cluster holds whole groups of the norm. `shared` has room for two figures of every
-/// channel of the block, twice: of the block's positions, then of the sample's.
+/// channel of the block, of each group's positions, then of the sample's.
 __device__ __forceinline__ void normalise(Sums& values, const float* packed, const Place& place, float* shared) {
   constexpr Geometry g = geometry();
-  float* sample = shared + 2 * kBlockChannels;
+  constexpr int kGroups = KNOB_column_groups;
+  float *mine = shared + 2 * kBlockChannels * place.group, *sample = shared + 2 * kBlockChannels * kGroups;
   float mean[2], squares[2];
   channel_statistics(mean, squares, values, place);
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     if (place.lane % 4 == 0)
-      shared[place.channel(half)] = mean[half], shared[kBlockChannels + place.channel(half)] = squares[half];
+      mine[place.channel(half)] = mean[half], mine[kBlockChannels + place.channel(half)] = squares[half];
   consumer_barrier();
   cluster_barrier<KW_CLUSTER>();
   for (int channel = threadIdx.x; channel < kBlockChannels; channel += kConsumers) {
-    Statistics blocks[KW_CLUSTER];
+    Statistics parts[KW_CLUSTER * kGroups];
 #pragma unroll
-    for (int rank = 0; rank < KW_CLUSTER; ++rank)
-      blocks[rank] = {tile_count(g.tile_at(rank)), cluster_load<KW_CLUSTER>(shared + channel, rank),
-                      cluster_load<KW_CLUSTER>(shared + kBlockChannels + channel, rank)};
+    for (int i = 0; i < KW_CLUSTER * kGroups; ++i) {
+      const float* figure = shared + 2 * kBlockChannels * (i % kGroups) + channel;
+      parts[i] = {group_count(g.tile_at(i / kGroups), i % kGroups), cluster_load<KW_CLUSTER>(figure, i / kGroups),
+                  cluster_load<KW_CLUSTER>(figure + kBlockChannels, i / kGroups)};
+    }
 #pragma unroll
-    for (int rank = 1; rank < KW_CLUSTER; ++rank) blocks[0] = join(blocks[0], blocks[rank]);
-    sample[channel] = blocks[0].mean, sample[kBlockChannels + channel] = blocks[0].squares;
+    for (int i = 1; i < KW_CLUSTER * kGroups; ++i) parts[0] = join(parts[0], parts[i]);
+    sample[channel] = parts[0].mean, sample[kBlockChannels + channel] = parts[0].squares;
   }
   consumer_barrier();
   float variance[2];
@@ -367,7 +374,8 @@ __device__ __forceinline__ void store_sums(const Sums& sums, Element* output, co
       const int access = i * 32 + lane;
       const int channel = KW_NHWC ? access % 16 : access / kRowAccesses;
       const int in_chunk = KW_NHWC ? access / 16 : access % kRowAccesses * kStore, column = begin + in_chunk;
-      const int row = KNOB_tile_h == 1 ? 0 : column / g.row_pitch(), w = column - row * g.row_pitch();
+      const int row = KNOB_tile_h == 1 ? 0 : column / g.row_pitch();
+      const int w = column - row * g.row_pitch() + place.group * kColumns;
       if (kAccesses % 32 != 0 && access >= kAccesses) continue;
       if (!place.inside(column)) continue;
       if (kGroupOutputs % kBlockChannels != 0 && first_channel + channel >= kGroupOutputs) continue;
@@ -500,7 +508,8 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(KW_CONSUMER_REGISTERS));
 #endif
     const int lane = thread % 32, warp = thread / 32, warpgroup = thread / 128;
-    const int in_block = warpgroup * 64 + warp % 4 * 16;
+    const int channel_group = warpgroup % g.channel_groups(), column_group = warpgroup / g.channel_groups();
+    const int in_block = channel_group * 64 + warp % 4 * 16;
     Element* scratch = reinterpret_cast<Element*>(shared + g.output_begin() + warp * g.out_bytes());
     const float* bias = packed + kPackedBias + (block.group * g.channel_blocks() + block.channel_block) * kBlockChannels +
                         in_block + lane / 4;
@@ -518,7 +527,8 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
       for (int unit = 0; unit < g.units(); ++unit) {
         barrier_wait(full + 8 * stage, parity);
         const unsigned buffer = shared_address(stage_buffer(stage));
-        multiply_unit(sums, buffer + warpgroup * 64 * 16, buffer + g.weight_bytes());
+        multiply_unit(sums, buffer + channel_group * 64 * 16,
+                      buffer + g.weight_bytes() + column_group * kColumns * 16);
         if (previous >= 0) {
           await_products<1>(sums);
           if (lane == 0) barrier_arrive(empty + 8 * previous);
@@ -530,7 +540,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
       if (lane == 0) barrier_arrive(empty + 8 * previous);
 #pragma unroll
       for (int i = 0; i < kColumns / 2; ++i) sums[i] = kw_before(sums[i], 0);
-      const Place place{block, g.tile_at(block.first_tile + tile), in_block, lane};
+      const Place place{block, g.tile_at(block.first_tile + tile), in_block, column_group, lane};
 #if KW_EPILOGUE_NORM
       normalise(sums, packed, place, reinterpret_cast<float*>(shared + g.norm_begin()));
 #endif

@@ -69,7 +69,7 @@ std::string tiling_source(const Geometry& tiling, const Configuration& configura
 
 /// Why the norm of an epilogue cannot be fused: the positions of a sample must fit in a cluster.
 std::optional<std::string> norm_problem(const Problem& problem, const FusedEpilogue& epilogue) {
-  constexpr std::int64_t kMostCluster = 8, kMostColumns = 256;
+  constexpr std::int64_t kMostCluster = 8, kMostColumns = 512;
   const Extents out = problem.conv_extents();
   std::int64_t least = out.d * out.h * out.w;
   for (const std::int64_t h : {1, 2, 4, 8, 16}) {
@@ -197,6 +197,7 @@ Geometry implicit_gemm_sm90_tiling(const Problem& problem, const Configuration& 
           knob("tile_h"),
           knob("tile_w"),
           knob("channels_per_block"),
+          knob("column_groups"),
           knob("input_channels_per_step"),
           knob("stages"),
           knob("tiles_per_block"),

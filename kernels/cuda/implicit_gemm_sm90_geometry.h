@@ -53,15 +53,16 @@ struct Geometry {
   Triple in, filter, stride, pad, dilation, out;
   // The tiling.
   int tile_h, tile_w;
-  int channels_per_block;  ///< 64 for every warpgroup that multiplies.
-  int channels_per_step;   ///< Input channels of a unit.
-  int stages;              ///< Units in shared memory at once.
-  int tiles_per_block;     ///< Output tiles that a block goes through one after another.
-  int chunk_elements;      ///< 8 of a 16-bit type, or 4 of tf32.
-  int terms;               ///< Terms that an operand is a sum of: 1 or 2.
-  int channels_first;      ///< 1: neighbouring blocks differ in channels; 0: in position.
-  int element_bytes;       ///< Of input and output.
-  int channels_last;       ///< 1: the channel is the fastest dimension of input and output.
+  int channels_per_block;
+  int column_groups;      ///< Warpgroups that share a tile of one row, each with its part of the columns.
+  int channels_per_step;  ///< Input channels of a unit.
+  int stages;             ///< Units in shared memory at once.
+  int tiles_per_block;    ///< Output tiles that a block goes through one after another.
+  int chunk_elements;     ///< 8 of a 16-bit type, or 4 of tf32.
+  int terms;              ///< Terms that an operand is a sum of: 1 or 2.
+  int channels_first;     ///< 1: neighbouring blocks differ in channels; 0: in position.
+  int element_bytes;      ///< Of input and output.
+  int channels_last;      ///< 1: the channel is the fastest dimension of input and output.
 
   // ---- Channels and units ----
   constexpr KW_HOST_DEVICE int inputs_per_group() const { return input_channels / groups; }
@@ -107,10 +108,12 @@ struct Geometry {
     return round_up(lead() + tile_w + (filter.w - 1) * dilation.w, fetch_width());
   }
   constexpr KW_HOST_DEVICE int staged() const { return tile_h * row_pitch(); }
-  /// Columns of an instruction.
-  constexpr KW_HOST_DEVICE int columns() const { return round_up((tile_h - 1) * row_pitch() + tile_w, 8); }
+  /// Columns of an instruction: those of a warpgroup.
+  constexpr KW_HOST_DEVICE int columns() const {
+    return column_groups > 1 ? tile_w / column_groups : round_up((tile_h - 1) * row_pitch() + tile_w, 8);
+  }
   constexpr KW_HOST_DEVICE int plane_pitch() const {
-    return larger(staged(), lead() + columns() + (filter.w - 1) * dilation.w);
+    return larger(staged(), lead() + column_groups * columns() + (filter.w - 1) * dilation.w);
   }
   constexpr KW_HOST_DEVICE int input_bytes() const { return terms * planes() * plane_pitch() * 16; }
   /// Of one unit and block: [term][k step][2 chunks][channel][16 bytes].
@@ -124,12 +127,11 @@ struct Geometry {
   }
 
   // ---- Threads ----
-  constexpr KW_HOST_DEVICE int warpgroups() const { return channels_per_block / 64; }
+  /// Warpgroups that share columns, each with 64 channels.
+  constexpr KW_HOST_DEVICE int channel_groups() const { return channels_per_block / 64; }
+  constexpr KW_HOST_DEVICE int warpgroups() const { return channel_groups() * column_groups; }
   constexpr KW_HOST_DEVICE int consumers() const { return 128 * warpgroups(); }
   constexpr KW_HOST_DEVICE int threads() const { return consumers() + 128; }
-  constexpr KW_HOST_DEVICE bool column_valid(int column) const {
-    return column % row_pitch() < tile_w && column / row_pitch() < tile_h;
-  }
 
   // ---- Output ----
   /// Neighbouring outputs of a channel that one access writes.
@@ -149,7 +151,7 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int output_begin() const { return stages_begin() + stages * stage_bytes(); }
   constexpr KW_HOST_DEVICE int norm_begin() const { return output_begin() + 4 * warpgroups() * out_bytes(); }
   constexpr KW_HOST_DEVICE int shared_bytes(bool norm) const {
-    return norm_begin() + (norm ? 16 * channels_per_block : 0);
+    return norm_begin() + (norm ? 8 * channels_per_block * (column_groups + 1) : 0);
   }
 
   // ---- Blocks ----
@@ -186,6 +188,7 @@ struct Geometry {
   /// is never before the first.
   constexpr KW_HOST_DEVICE bool consistent() const {
     return stride.w == 1 && channels_per_block % 64 == 0 && columns() <= 256 &&
+           (column_groups == 1 || (tile_h == 1 && tile_w % (8 * column_groups) == 0)) &&
            (planes() == 1 || planes() % 2 == 0) && 16 * stages <= stages_begin() &&
            (channel_steps() == 1 || channels_per_step % chunk_elements == 0);
   }
