@@ -69,14 +69,15 @@ std::string tiling_source(const Geometry& tiling, const Configuration& configura
 
 /// Why the norm of an epilogue cannot be fused: the positions of a sample must fit in a cluster.
 std::optional<std::string> norm_problem(const Problem& problem, const FusedEpilogue& epilogue) {
-  constexpr std::int64_t kMostCluster = 8, kMostColumns = 512;
+  constexpr std::int64_t kMostCluster = 8, kMostColumns = 256;
   const Extents out = problem.conv_extents();
+  const std::int64_t halo = (problem.filter[2] - 1) * problem.dilation[2] + 3;
   std::int64_t least = out.d * out.h * out.w;
-  for (const std::int64_t h : {1, 2, 4, 8, 16}) {
-    const std::int64_t w =
-        std::min(out.w, kMostColumns / h - (h > 1 ? problem.filter[2] * problem.dilation[2] : 0));
-    if (w > 0) least = std::min(least, out.d * ((out.h + h - 1) / h) * ((out.w + w - 1) / w));
-  }
+  for (const std::int64_t h : {1, 2, 4, 8, 16})
+    for (const std::int64_t w :
+         {out.w, std::int64_t{256}, std::int64_t{128}, std::int64_t{64}, std::int64_t{32}})
+      if ((h - 1) * (w + halo) + w <= kMostColumns && h <= out.h && w < 2 * out.w)
+        least = std::min(least, out.d * ((out.h + h - 1) / h) * ((out.w + w - 1) / w));
   if (least > kMostCluster)
     return fmt::format("a fused norm takes the positions of a sample in at most {} blocks", kMostCluster);
   if ((problem.k / problem.groups) % epilogue.norm_channels(problem) != 0)

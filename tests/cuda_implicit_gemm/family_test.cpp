@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/implicit_gemm_sm90_family.h"
 #include "search_spaces/user_error.h"
 #include "tests/cuda_implicit_gemm/problems.h"
 
@@ -82,6 +83,53 @@ TEST(ImplicitGemmFamily, OffersConfigurationsForRandomProblems) {
     EXPECT_GT(space_of(line.c_str()).size(), 0u) << line;
   }
   EXPECT_GT(supported, 40);
+}
+
+std::optional<std::string> reason_sm90(const char* line, int capability = 90) {
+  return cuda_implicit_gemm_sm90_family().unsupported_reason(Problem::parse(line),
+                                                             cuda_target_info(capability));
+}
+
+TEST(ImplicitGemmSm90Family, SaysWhyAProblemIsNotSupported) {
+  EXPECT_THAT(reason_sm90(kReferenceProblems[3], 89), Optional(HasSubstr("9.0 alone, not 8.9")));
+  EXPECT_THAT(reason_sm90(kReferenceProblems[0]), Optional(HasSubstr("stride 1 along w, not 4")));
+  EXPECT_THAT(reason_sm90(kReferenceProblems[2]), Optional(HasSubstr("element-wise steps and norms only")));
+  EXPECT_THAT(reason_sm90("conv2d n=1 c=8 h=200 w=200 k=8 r=3 s=3 | instance_norm eps=1e-5"),
+              Optional(HasSubstr("at most 8 blocks")));
+  EXPECT_THAT(reason_sm90("conv1d n=1 c=8 w=9000 k=8 s=999"), Optional(HasSubstr("999 taps")));
+}
+
+TEST(ImplicitGemmSm90Family, OffersConfigurationsForEverySupportedProblem) {
+  int supported = 0;
+  const auto check = [&](const char* line) {
+    if (reason_sm90(line)) return;
+    ++supported;
+    EXPECT_GT(bind_space(cuda_implicit_gemm_sm90_family(), Problem::parse(line), cuda_target_info(90)).size(),
+              0u)
+        << line;
+  };
+  for (const char* line : kExactProblems) check(line);
+  for (const char* line : kExactMatrixProblems) check(line);
+  for (const char* line : kRoundedProblems) check(line);
+  EXPECT_GT(supported, 15);
+}
+
+TEST(ImplicitGemmSm90Family, OffersConfigurationsForRandomProblems) {
+  std::mt19937 random(9);
+  int supported = 0;
+  for (int i = 0; i < 300; ++i) {
+    const std::string line = random_problem(random);
+    try {
+      if (reason_sm90(line.c_str())) continue;
+    } catch (const UserError&) {
+      continue;  // the drawn parameters leave no output
+    }
+    ++supported;
+    EXPECT_GT(bind_space(cuda_implicit_gemm_sm90_family(), Problem::parse(line), cuda_target_info(90)).size(),
+              0u)
+        << line;
+  }
+  EXPECT_GT(supported, 10);
 }
 
 }  // namespace
