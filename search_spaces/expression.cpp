@@ -48,11 +48,11 @@ bool same(const SyntaxTree& left, NodeId left_id, const SyntaxTree& right, NodeI
                     [&](NodeId x, NodeId y) { return same(left, x, right, y); });
 }
 
-Program compile(const Expression& expression, const Names& names) {
+Program compile(const Expression& expression, const Names& names, const ListNames& lists = {}) {
   return Program::compile(expression, [&](std::string_view name) -> std::optional<Meaning> {
-    const auto found = names.find(name);
-    if (found == names.end()) return std::nullopt;
-    return found->second;
+    if (const auto found = names.find(name); found != names.end()) return found->second;
+    if (const auto found = lists.find(name); found != lists.end()) return found->second;
+    return std::nullopt;
   });
 }
 
@@ -87,15 +87,15 @@ std::vector<std::string> Expression::names() const {
   return NameCollector(*tree_).names;
 }
 
-Value Expression::evaluate(const Names& names) const {
+Value Expression::evaluate(const Names& names, const ListNames& lists) const {
   Arena arena;
-  const Program program = compile(*this, names);
+  const Program program = compile(*this, names, lists);
   return single(*tree_, program.evaluate(nullptr, arena));
 }
 
-std::vector<Value> Expression::evaluate_list(const Names& names) const {
+std::vector<Value> Expression::evaluate_list(const Names& names, const ListNames& lists) const {
   Arena arena;
-  const Program program = compile(*this, names);
+  const Program program = compile(*this, names, lists);
   const Datum result = program.evaluate(nullptr, arena);
   if (result.kind != Datum::Kind::list) return {single(*tree_, result)};
   std::vector<Value> values;

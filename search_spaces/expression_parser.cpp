@@ -61,9 +61,18 @@ class Tokenizer {
     return symbol();
   }
 
+  bool digit_or_separator() const {
+    return is_digit(peek()) || (peek() == '_' && is_digit(peek(1)) && at_ > 0 && is_digit(text_[at_ - 1]));
+  }
+
   TokenKind number() {
     const std::size_t start = at_;
-    while (is_digit(peek()) || peek() == '.') ++at_;
+    if (peek() == '0' && std::isalpha(static_cast<unsigned char>(peek(1))) != 0 && peek(1) != 'e' &&
+        peek(1) != 'E') {
+      while (continues_word(peek())) ++at_;  // 0x1F; number_value() judges it
+      return TokenKind::number;
+    }
+    while (digit_or_separator() || peek() == '.') ++at_;
     if (peek() == 'e' || peek() == 'E') {
       const std::size_t sign = peek(1) == '+' || peek(1) == '-' ? 1 : 0;
       if (is_digit(peek(1 + sign))) {
@@ -92,7 +101,7 @@ class Tokenizer {
 
   TokenKind symbol() {
     constexpr std::array<std::string_view, 8> kPairs = {"**", "//", "<=", ">=", "==", "!=", "<<", ">>"};
-    constexpr std::string_view kSingles = "+-*/%~&|^<>()[],.";
+    constexpr std::string_view kSingles = "+-*/%~&|^<>()[]{},.:";
     const std::string_view rest = std::string_view(text_).substr(at_);
     for (const std::string_view pair : kPairs) {
       if (rest.starts_with(pair)) {
@@ -282,9 +291,14 @@ class Parser {
     const std::size_t begin = start();
     NodeId result = atom();
     while (accept("[")) {
-      const NodeId position = conditional();
+      std::optional<NodeId> position;
+      if (!is(":")) position = conditional();
+      const bool is_slice = is(":");
+      std::vector<NodeId> operands =
+          is_slice ? slice_arguments(result, position) : std::vector<NodeId>{result, *position};
       expect("]");
-      result = add(Operation::index, begin, {result, position});
+      result = add(is_slice ? Operation::call : Operation::index, begin, std::move(operands));
+      if (is_slice) tree_.nodes[result].name = "slice";
     }
     return result;
   }
@@ -300,6 +314,7 @@ class Parser {
       case TokenKind::symbol:
         if (is("(")) return parenthesis();
         if (is("[")) return list();
+        if (is("{")) return set();
         fail(fmt::format("expected a value, found `{}`", token().spelling));
       case TokenKind::end:
         break;
@@ -383,6 +398,39 @@ class Parser {
     return add(Operation::list, begin, std::move(elements));
   }
 
+  // As the tuple of its elements: `in` cannot tell them apart.
+  NodeId set() {
+    const std::size_t begin = start();
+    expect("{");
+    std::vector<NodeId> elements;
+    do {
+      if (is("}")) break;
+      elements.push_back(conditional());
+      if (is(":")) fail("dictionaries are not supported");
+    } while (accept(","));
+    if (elements.empty()) fail("dictionaries are not supported");
+    expect("}");
+    return add(Operation::tuple, begin, std::move(elements));
+  }
+
+  // container[from:to:step] is the call slice(container, from, to, step), where '' is a bound that is left
+  // out.
+  std::vector<NodeId> slice_arguments(NodeId container, std::optional<NodeId> from) {
+    std::vector<NodeId> arguments = {container};
+    const auto bound = [&](std::optional<NodeId> given) {
+      arguments.push_back(given ? *given : add(Operation::literal, start(), {}));
+      if (!given) tree_.nodes[arguments.back()].literal = std::string();
+    };
+    const auto next = [&]() -> std::optional<NodeId> {
+      if (!accept(":") || is(":") || is("]")) return std::nullopt;
+      return conditional();
+    };
+    bound(from);
+    bound(next());
+    bound(next());
+    return arguments;
+  }
+
   NodeId comprehension(NodeId element, std::size_t begin) {
     expect("for");
     if (token().kind != TokenKind::word) fail("expected the name of the variable");
@@ -397,8 +445,23 @@ class Parser {
     return result;
   }
 
+  // 0x1F, 0o17, 0b11; 0 for decimal numbers.
+  static int base_of(std::string_view digits) {
+    if (digits.size() < 3 || digits[0] != '0') return 0;
+    const char mark = static_cast<char>(std::tolower(static_cast<unsigned char>(digits[1])));
+    return mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 0;
+  }
+
   Value number_value() const {
-    const std::string_view digits = token().spelling;
+    std::string digits(token().spelling);
+    if (const int base = base_of(digits)) {
+      std::int64_t value = 0;
+      const auto [stop, error] =
+          std::from_chars(digits.data() + 2, digits.data() + digits.size(), value, base);
+      if (error == std::errc() && stop == digits.data() + digits.size()) return value;
+      fail(fmt::format("`{}` is not a number of 64 bits", digits));
+    }
+    std::erase(digits, '_');
     const char* end = digits.data() + digits.size();
     if (digits.find_first_of(".eE") == std::string_view::npos) {
       std::int64_t value = 0;

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
 
 #include "search_spaces/datum.h"
 
@@ -99,6 +102,32 @@ Datum square_root(Arguments arguments, Arena&) {
   return Datum::of(std::sqrt(value));
 }
 
+Datum logarithm(Arguments arguments, Arena&) {
+  expect_count(arguments, 1, 2);
+  const double value = number(arguments.first(1)).as_real();
+  const double base = arguments.size() == 2 ? number(arguments.subspan(1)).as_real() : std::numbers::e;
+  if (!(value > 0) || !(base > 0) || base == 1)
+    throw OperationError("takes positive numbers, and a base other than 1");
+  return Datum::of(arguments.size() == 1 ? std::log(value) : std::log(value) / std::log(base));
+}
+
+Datum power(Arguments arguments, Arena& arena) {
+  expect_count(arguments, 2, 2);
+  return apply_binary(Operation::power, arguments[0], arguments[1], arena);
+}
+
+Datum greatest_common_divisor(Arguments arguments, Arena&) {
+  std::uint64_t result = 0;
+  for (const Datum& argument : arguments) {
+    if (!argument.is_integral()) throw OperationError("takes integers");
+    const auto value = static_cast<std::uint64_t>(argument.integer);
+    result = std::gcd(result, argument.integer < 0 ? 0 - value : value);
+  }
+  if (result > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    throw OperationError("the result does not fit in 64 bits");
+  return Datum::of(static_cast<std::int64_t>(result));
+}
+
 Datum length(Arguments arguments, Arena&) {
   expect_count(arguments, 1, 1);
   const bool is_text = arguments[0].kind == Datum::Kind::text;
@@ -124,6 +153,43 @@ Datum all(Arguments arguments, Arena&) {
 
 Datum to_list(Arguments arguments, Arena&) {
   return Datum::of(&list(arguments));
+}
+
+Datum sorted(Arguments arguments, Arena& arena) {
+  DatumList result = list(arguments);
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Datum& a, const Datum& b) { return compare(Comparison::less, a, b); });
+  return arena.keep(std::move(result));
+}
+
+// slice(list, from, to, step), as the parser writes list[from:to:step]; '' is a bound that was left out.
+Datum slice(Arguments arguments, Arena& arena) {
+  expect_count(arguments, 4, 4);
+  const DatumList& container = list(arguments.first(1));
+  const auto size = static_cast<std::int64_t>(container.size());
+  const auto left_out = [&](std::size_t i) {
+    return arguments[i].kind == Datum::Kind::text && arguments[i].text->empty();
+  };
+  const auto bound = [&](std::size_t i, std::int64_t otherwise) {
+    if (left_out(i)) return otherwise;
+    if (!arguments[i].is_integral()) throw OperationError("the bounds of a slice are integers");
+    return arguments[i].integer;
+  };
+  const std::int64_t step = bound(3, 1);
+  if (step == 0) throw OperationError("the step of a slice is 0");
+  const std::int64_t least = step > 0 ? 0 : -1, most = step > 0 ? size : size - 1;
+  const auto place = [&](std::size_t i, std::int64_t otherwise) {
+    const std::int64_t at = bound(i, otherwise);
+    if (left_out(i)) return at;
+    return std::clamp(at < 0 && at >= -size ? at + size : at, least, most);
+  };
+  const std::int64_t from = place(1, step > 0 ? least : most), to = place(2, step > 0 ? most : least);
+  DatumList result;
+  // Steps beyond the list's length take at most one element; cutting them keeps the sum in range.
+  const std::int64_t stride = std::clamp(step, -size - 1, size + 1);
+  for (std::int64_t at = from; step > 0 ? at < to : at > to; at += stride)
+    result.push_back(container[static_cast<std::size_t>(at)]);
+  return arena.keep(std::move(result));
 }
 
 // Counts in unsigned arithmetic: the distance between two integers may need all 64 bits.
@@ -157,7 +223,7 @@ struct NamedFunction {
   Function function;
 };
 
-constexpr std::array<NamedFunction, 17> kFunctions = {{
+constexpr std::array<NamedFunction, 22> kFunctions = {{
     {"min", minimum},
     {"max", maximum},
     {"abs", absolute},
@@ -167,7 +233,10 @@ constexpr std::array<NamedFunction, 17> kFunctions = {{
     {"round", rounded<half_to_even>},
     {"ceil", rounded<up>},
     {"floor", rounded<down>},
+    {"log", logarithm},
     {"log2", log2},
+    {"pow", power},
+    {"gcd", greatest_common_divisor},
     {"sqrt", square_root},
     {"len", length},
     {"sum", sum},
@@ -175,10 +244,13 @@ constexpr std::array<NamedFunction, 17> kFunctions = {{
     {"all", all},
     {"range", range},
     {"list", to_list},
+    {"sorted", sorted},
+    {"slice", slice},
 }};
 
 bool is_of_math(std::string_view name) {
-  return name == "ceil" || name == "floor" || name == "log2" || name == "sqrt";
+  return name == "ceil" || name == "floor" || name == "log2" || name == "sqrt" || name == "log" ||
+         name == "pow" || name == "gcd";
 }
 
 }  // namespace

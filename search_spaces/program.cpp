@@ -290,6 +290,11 @@ class Compiler {
       if (!meaning) fail(syntax, fmt::format("unknown name `{}`", syntax.name));
       if (const Value* value = std::get_if<Value>(&*meaning))
         return literal(syntax, program_.arena_->keep(*value));
+      if (const auto* values = std::get_if<std::vector<Value>>(&*meaning)) {
+        DatumList list;
+        for (const Value& value : *values) list.push_back(program_.arena_->keep(value));
+        return literal(syntax, program_.arena_->keep(std::move(list)));
+      }
       result.slot = std::get<std::uint32_t>(*meaning);
       result.has_slots = true;
       program_.slots_.push_back(result.slot);
@@ -321,7 +326,8 @@ class Compiler {
       case Operation::comprehension:
         return true;
       case Operation::call:
-        return syntax.name == "list" || syntax.name == "tuple" || syntax.name == "range";
+        return syntax.name == "list" || syntax.name == "tuple" || syntax.name == "range" ||
+               syntax.name == "sorted" || syntax.name == "slice";
       default:
         return false;
     }

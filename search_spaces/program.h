@@ -16,8 +16,8 @@
 
 namespace knobwise {
 
-/// What a name stands for: the number of a slot, filled at each evaluation, or a value known now.
-using Meaning = std::variant<std::uint32_t, Value>;
+/// What a name stands for: the number of a slot, filled at each evaluation, or a value or list known now.
+using Meaning = std::variant<std::uint32_t, Value, std::vector<Value>>;
 
 /// Gives a name's meaning; none for an unknown name.
 using Resolver = std::function<std::optional<Meaning>(std::string_view name)>;

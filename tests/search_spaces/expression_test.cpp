@@ -171,7 +171,7 @@ TEST(Expression, SyntaxErrorsPointAtTheMistake) {
   EXPECT_EQ(marked(error_of("99999999999999999999")), "99999999999999999999");
   EXPECT_EQ(marked(error_of("a and lambda")), "lambda");
   for (const char* text : {"", "  ", "(", "[1,", "a if b", "a not b", "a.b", "f(x", "x[1", "1 if", "[x for]",
-                           "0x10", "1..2", "a ? b", "007", "math.pi", "[x for x in y for z in y]"}) {
+                           "1..2", "a ? b", "007", "math.pi", "[x for x in y for z in y]"}) {
     EXPECT_THROW(Expression::parse(text), UserError) << text;
   }
 }
