@@ -79,6 +79,41 @@ TEST(CandidatePosterior, ForgetsTheLatestTrials) {
                Reference(points.topRows(12), targets.head(12), candidates));
 }
 
+TEST(CandidatePosterior, SmoothsLabelsByTheKernelHoweverTheTrialsCame) {
+  const Eigen::MatrixXf points = random_points(12, 1), candidates = random_points(20, 2),
+                        more = random_points(5, 3);
+  const Eigen::VectorXf labels = Eigen::VectorXf::LinSpaced(12, -1, 2);
+  constexpr float kPrior = 0.5f;
+  CandidatePosterior posterior(parameters(), kGroups, candidates);
+  Eigen::MatrixXf all = candidates;
+  const auto expect_smooth = [&](Eigen::Index known) {
+    const Eigen::ArrayXf smoothed = posterior.smooth(labels.head(known), kPrior);
+    ASSERT_EQ(smoothed.size(), all.rows());
+    for (Eigen::Index i = 0; i < all.rows(); ++i) {
+      double weights = 1, sum = kPrior;
+      for (Eigen::Index j = 0; j < known; ++j) {
+        const double weight = kernel(all.row(i), points.row(j));
+        weights += weight;
+        sum += weight * labels[j];
+      }
+      EXPECT_NEAR(smoothed[i], sum / weights, 1e-4);
+    }
+  };
+  for (int i = 0; i < 6; ++i) posterior.add_trial(points.row(i));
+  expect_smooth(4);  // two are pending
+  expect_smooth(6);
+  posterior.shrink(5);
+  for (int i = 5; i < 9; ++i) posterior.add_trial(points.row(i));
+  expect_smooth(9);
+  posterior.add_candidates(more);
+  all.conservativeResize(25, Eigen::NoChange);
+  all.bottomRows(5) = more;
+  expect_smooth(9);
+  for (int i = 9; i < 12; ++i) posterior.add_trial(points.row(i));
+  expect_smooth(12);
+  expect_smooth(3);
+}
+
 TEST(FitParameters, FindsWhichKnobMatters) {
   const Eigen::MatrixXf points = random_points(60, 5);
   const Eigen::VectorXd targets = (6 * points.col(1).cast<double>().array()).sin();

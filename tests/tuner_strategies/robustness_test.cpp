@@ -100,6 +100,40 @@ TEST_P(Robustness, TakesTimesOfAnySize) {
   EXPECT_EQ(proposals.size(), 60u);
 }
 
+TEST_P(Robustness, TakesWhatIsNoTimeAsAFailure) {
+  const BoundSpace space = test::make_space({"range(12)", "range(10)"});
+  const auto time = [](std::uint64_t i) {
+    constexpr double kBad[] = {std::numeric_limits<double>::quiet_NaN(), 0, -1, kFailed, -kFailed};
+    return i % 2 ? kBad[i / 2 % 5] : scattered(i);
+  };
+  const auto proposals = search(GetParam(), space, time, 1000);
+  expect_unique_and_valid(proposals, space);
+  EXPECT_EQ(proposals.size(), space.size());
+}
+
+TEST_P(Robustness, SearchesAKnobOfVeryManyValues) {
+  const BoundSpace space =
+      test::make_space({"range(1, 20001)", "['a', 'b']", "[0.5]"}, "k0 % 3 == 0 or k1 == 'a'");
+  const auto proposals = search(GetParam(), space, scattered, 60);
+  expect_unique_and_valid(proposals, space);
+  EXPECT_EQ(proposals.size(), 60u);
+}
+
+TEST_P(Robustness, SearchesMoreKnobsThanTrials) {
+  const BoundSpace space = test::make_space(std::vector<std::string>(60, "[False, True]"));
+  const auto proposals = search(GetParam(), space, scattered, 40);
+  expect_unique_and_valid(proposals, space);
+  EXPECT_EQ(proposals.size(), 40u);
+}
+
+TEST_P(Robustness, SearchesConfigurationsThatHaveNoNeighbours) {
+  const BoundSpace space = test::make_space({"range(40)", "range(40)", "range(40)"}, "k0 == k1 == k2");
+  ASSERT_EQ(space.size(), 40u);
+  const auto proposals = search(GetParam(), space, scattered, 100);
+  expect_unique_and_valid(proposals, space);
+  EXPECT_EQ(proposals.size(), 40u);
+}
+
 TEST_P(Robustness, AnswersBatchesBeforeAnythingIsTold) {
   const BoundSpace space = test::make_space({"range(15)", "range(15)"});
   const auto strategy = make_strategy(GetParam(), space, 3);

@@ -171,6 +171,7 @@ void CandidatePosterior::add_trial(const Eigen::RowVectorXf& point) {
 void CandidatePosterior::shrink(std::size_t trials) {
   for (; static_cast<std::size_t>(count_) > trials; --count_)
     explained_ -= solved_.col(count_ - 1).array().square();
+  if (summed_ > count_) label_sum_.resize(0);
 }
 
 void CandidatePosterior::add_candidates(const Eigen::MatrixXf& points) {
@@ -203,9 +204,17 @@ CandidatePosterior::Prediction CandidatePosterior::predict(const Eigen::VectorXd
   return prediction;
 }
 
-Eigen::ArrayXf CandidatePosterior::smooth(const Eigen::VectorXf& labels, float prior) const {
-  const auto similar = similar_.leftCols(labels.size());
-  return (prior + (similar * labels).array()) / (1 + similar.rowwise().sum().array());
+Eigen::ArrayXf CandidatePosterior::smooth(const Eigen::VectorXf& labels, float prior) {
+  const Eigen::Index known = labels.size();
+  if (label_sum_.size() != candidates_.rows() || summed_ > known) {
+    summed_ = 0;
+    similar_sum_ = label_sum_ = Eigen::VectorXf::Zero(candidates_.rows());
+  }
+  for (; summed_ < known; ++summed_) {
+    similar_sum_ += similar_.col(summed_);
+    label_sum_ += labels[summed_] * similar_.col(summed_);
+  }
+  return (prior + label_sum_.array()) / (1 + similar_sum_.array());
 }
 
 }  // namespace knobwise

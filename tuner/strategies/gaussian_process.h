@@ -47,8 +47,9 @@ class CandidatePosterior {
   Prediction predict(const Eigen::VectorXd& targets) const;
 
   /// For each candidate the mean of labels, given for the first trials, weighted by the kernel; `prior` is a
-  /// label with the weight of a trial at no distance.
-  Eigen::ArrayXf smooth(const Eigen::VectorXf& labels, float prior) const;
+  /// label with the weight of a trial at no distance. The label of a trial must not change until it is
+  /// forgotten: sums are kept from call to call.
+  Eigen::ArrayXf smooth(const Eigen::VectorXf& labels, float prior);
 
  private:
   Eigen::VectorXf kernel(const Eigen::Ref<const Eigen::MatrixXf>& points,
@@ -63,6 +64,8 @@ class CandidatePosterior {
   Eigen::MatrixXf solved_;      // candidates x trials: kernel * inverse(factor') , likewise
   Eigen::MatrixXf similar_;     // candidates x trials: the kernel, likewise
   Eigen::ArrayXf explained_;    // for each candidate the sum of squares of its row of solved_
+  Eigen::Index summed_ = 0;     // trials in the sums of smooth(), which a change of candidates makes void
+  Eigen::VectorXf similar_sum_, label_sum_;
 };
 
 }  // namespace knobwise

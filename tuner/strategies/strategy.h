@@ -16,10 +16,11 @@ namespace knobwise {
 /// How one configuration did. A failed trial is information, neither a crash nor a fast time.
 struct Observation {
   std::uint64_t index = 0;  ///< In the strategy's space.
-  /// Microseconds; infinite when the trial failed or was not accurate enough.
+  /// Microseconds; infinite when the trial failed or was not accurate enough. What is no time (NaN, 0 or
+  /// less) counts as failed.
   double time_us = std::numeric_limits<double>::infinity();
 
-  bool succeeded() const { return time_us < std::numeric_limits<double>::infinity(); }
+  bool succeeded() const { return time_us > 0 && time_us < std::numeric_limits<double>::infinity(); }
 };
 
 /// Proposes configurations of one space. Seeded and deterministic: the same seed and the same observations in
@@ -31,6 +32,10 @@ class Strategy {
   /// Up to `count` configurations, none of which was proposed before; an empty answer means that it has no
   /// more. May be called again before the answers to earlier proposals are told.
   virtual std::vector<std::uint64_t> ask(std::size_t count) = 0;
+
+  /// Configurations that did well elsewhere, the most promising first, for a strategy that begins with such;
+  /// called before the first ask(). Others take no notice.
+  virtual void suggest(const std::vector<std::uint64_t>& indices) { (void)indices; }
 
   /// The result of a proposal, or of a configuration that was known from elsewhere, which is not proposed
   /// afterwards.

@@ -1,6 +1,7 @@
 // What the searches that follow a model share.
 #pragma once
 
+#include <deque>
 #include <optional>
 
 #include "tuner/strategies/strategy.h"
@@ -9,13 +10,14 @@
 
 namespace knobwise {
 
-/// Random configurations until there is enough to learn from, then whatever the model values most; random
-/// ones again when the model knows nothing open.
+/// What was suggested, then random configurations until there is enough to learn from, then whatever the
+/// model values most; random ones again when the model knows nothing open.
 class SurrogateStrategy : public Strategy {
  public:
   SurrogateStrategy(const BoundSpace& space, SurrogateEffort effort, std::uint64_t seed);
 
   std::vector<std::uint64_t> ask(std::size_t count) final;
+  void suggest(const std::vector<std::uint64_t>& indices) final;
   void tell(const Observation& observation) final;
 
  protected:
@@ -31,6 +33,7 @@ class SurrogateStrategy : public Strategy {
   BoundSpace space_;
   TrialBook book_;
   Surrogate surrogate_;
+  std::deque<std::uint64_t> suggested_;
   std::size_t successes_ = 0;
 };
 

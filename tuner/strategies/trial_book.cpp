@@ -18,8 +18,8 @@ bool TrialBook::record(const Observation& observation) {
   propose(observation.index);
   std::optional<double>& entry = entries_.at(observation.index);
   if (entry) return false;
-  entry = observation.time_us;
-  results_.push_back(observation);
+  entry = observation.succeeded() ? observation.time_us : std::numeric_limits<double>::infinity();
+  results_.push_back({observation.index, *entry});
   if (observation.succeeded() && (!best_ || observation.time_us < results_[*best_].time_us))
     best_ = results_.size() - 1;
   return true;
