@@ -62,6 +62,9 @@ struct Buffers {
 /// A queue of work: a CUstream; null is the default one. The CPU ignores it.
 using Stream = void*;
 
+/// Throws TrialError (load_failed) for a launch with more than KernelLaunch::kMostArguments arguments.
+void check_arguments(const KernelLaunch& launch);
+
 /// Code ready to run on a device. Thread-safe for calls with disjoint output and workspace.
 class Executable {
  public:

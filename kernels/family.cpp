@@ -22,8 +22,16 @@ void* Buffers::resolve(BufferRef reference) const {
       return packed;
     case Slot::workspace:
       return workspace;
+    case Slot::scalar:
+      break;  // no buffer: the launch holds the value
   }
   return nullptr;
+}
+
+void check_arguments(const KernelLaunch& launch) {
+  if (launch.arguments.size() <= KernelLaunch::kMostArguments) return;
+  throw TrialError("load_failed", fmt::format("{} takes {} arguments, the most is {}", launch.function,
+                                              launch.arguments.size(), KernelLaunch::kMostArguments));
 }
 
 std::vector<std::pair<std::string, Value>> KernelFamily::extra_constants(const Problem&,

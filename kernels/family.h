@@ -27,6 +27,7 @@ enum class Slot {
   parameter,  ///< `index` into Problem::parameters(): 0 is the weights.
   packed,     ///< What the prepare launches made of the parameters; written once, then read-only.
   workspace,  ///< Scratch; contents undefined between launches of different runs.
+  scalar,     ///< No buffer: `index` into KernelLaunch::scalars.
 };
 
 struct BufferRef {
@@ -38,21 +39,35 @@ struct BufferRef {
 
 /// One launch of a compiled function.
 ///
-/// CUDA: `extern "C" __global__ void function(pointers...)`, one pointer an argument, in order.
-/// CPU: `extern "C" void function(void* const* arguments, long long task)`, called once for each task in
-/// [0, grid[0]) by block[0] threads that take tasks as they come free; tasks must not depend on one another.
+/// CUDA: `extern "C" __global__ void function(arguments...)`, in order: a pointer for a buffer, a value for a
+/// scalar. CPU: `extern "C" void function(void* const* arguments, long long task)`, where a scalar is a
+/// pointer to its value; called once for each task in [0, grid[0]) by block[0] threads that take tasks as
+/// they come free; tasks must not depend on one another.
 struct KernelLaunch {
   std::string function;
   std::array<std::uint32_t, 3> grid{1, 1, 1};
   std::array<std::uint32_t, 3> block{1, 1, 1};
   std::uint32_t dynamic_shared_bytes = 0;
   std::vector<BufferRef> arguments;
+  std::vector<std::string> scalars = {};  ///< The bytes of each value.
+
+  static constexpr std::size_t kMostArguments = 64;
+};
+
+/// A `__constant__` array of a CUDA module that the prepare step fills from a buffer.
+struct ConstantArray {
+  std::string name;
+  BufferRef source;
+  std::size_t bytes = 0;
+  bool required = true;  ///< Otherwise an array that the code does not have is left alone.
 };
 
 /// A family specialised to one problem and one configuration: what to compile and what to launch.
 struct KernelInstance {
   /// The whole translation unit: every dimension and every knob is a constant in it.
   std::string source;
+  std::vector<std::string> compiler_options;  ///< Besides the backend's own; later ones prevail.
+  std::vector<ConstantArray> constants;
   std::vector<KernelLaunch> prepare;  ///< Once per set of parameters: packs them into `packed`.
   std::vector<KernelLaunch> run;      ///< In order, for every run.
   std::size_t packed_bytes = 0;

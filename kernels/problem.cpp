@@ -60,6 +60,17 @@ std::string number_text(double number) {
   return text;
 }
 
+std::string user_text(const Problem& p) {
+  std::string text = "user:" + p.user;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(p.rank); ++i)
+    text += fmt::format("{}{}", i == 0 ? " size=" : "x", p.in[2 - i]);
+  return text;
+}
+
+std::int64_t points(const Problem& p) {
+  return p.in[0] * p.in[1] * p.in[2];
+}
+
 std::string step_text(const EpilogueStep& step) {
   std::string text(to_string(step.op));
   switch (step_row(step.op).form) {
@@ -108,6 +119,7 @@ std::int64_t ParameterSpec::elements() const {
 }
 
 std::string Problem::to_string() const {
+  if (!user.empty()) return user_text(*this);
   const std::size_t first = static_cast<std::size_t>(3 - rank);
   std::string text = fmt::format("conv{}d n={} c={}", rank, n, c);
   for (std::size_t i = first; i < 3; ++i) text += fmt::format(" {}={}", kInputNames[i], in[i]);
@@ -166,18 +178,24 @@ std::int64_t Problem::fan_in() const {
 }
 
 std::int64_t Problem::flops() const {
+  if (!user.empty()) return points(*this);
   return 2 * conv_extents().elements() * fan_in();
 }
 
 std::int64_t Problem::compulsory_bytes() const {
+  if (!user.empty()) return points(*this);
   std::int64_t elements = input_extents().elements() + output_extents().elements();
   for (const ParameterSpec& parameter : parameters()) elements += parameter.elements();
   return elements * static_cast<std::int64_t>(size_of(dtype));
 }
 
 std::vector<std::pair<std::string, Value>> problem_constants(const Problem& p) {
-  const Extents conv = p.conv_extents();
   const auto integer = [](std::int64_t value) { return Value(value); };
+  if (!p.user.empty())
+    return {{"problem_size_x", integer(p.in[2])},
+            {"problem_size_y", integer(p.in[1])},
+            {"problem_size_z", integer(p.in[0])}};
+  const Extents conv = p.conv_extents();
   return {{"n", integer(p.n)},
           {"c", integer(p.c)},
           {"k", integer(p.k)},

@@ -84,6 +84,10 @@ struct ParameterSpec {
 
 /// One convolution (cross-correlation, as in deep-learning frameworks), forward only.
 ///
+/// Or, where `user` names one, the problem of a user's own kernel, written `user:NAME size=XxYxZ`: then
+/// `rank` counts the extents of its size (0 to 3), `in` holds them as z, y, x, flops() and compulsory_bytes()
+/// are the number of points, and nothing else has a meaning.
+///
 /// A value type. Lower ranks use the trailing dimensions: conv2d has d = t = 1, conv1d also h = r = 1. Obtain
 /// one from parse(), which guarantees every invariant: positive extents, groups that divide c and k, a
 /// non-empty output, an epilogue that fits, and no count of elements, bytes or operations above 2^63 - 1.
@@ -100,6 +104,7 @@ struct Problem {
   DType dtype = DType::f32;      ///< Of input, weights, parameters and output.
   Layout layout = Layout::nchw;  ///< Of input and output; weights are always k, c/groups, t, r, s.
   std::vector<EpilogueStep> epilogue;
+  std::string user;  ///< The name of a user's own kernel; empty for a convolution.
 
   /// Reads a problem line such as
   ///   conv2d n=128 c=8 h=128 w=128 k=64 r=3 s=3 bias | div 2 | leaky_relu 0.01
@@ -133,7 +138,8 @@ struct Problem {
 
 /// The problem's dimensions under the names that constraints and expressions use: n c d h w k t r s,
 /// stride_d/h/w, pad_d/h/w, dilation_d/h/w, groups, bias, od oh ow (the convolution's output), rank,
-/// dtype_bytes, fan_in, c_per_group, k_per_group.
+/// dtype_bytes, fan_in, c_per_group, k_per_group. For a user's kernel: problem_size_x, problem_size_y,
+/// problem_size_z.
 std::vector<std::pair<std::string, Value>> problem_constants(const Problem& problem);
 
 }  // namespace knobwise

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -21,6 +22,8 @@ constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
 // Lines of a file may end with a carriage return.
 constexpr std::string_view kBlanks = " \t\r\n\v\f";
 constexpr std::string_view kDelimiters = " \t\r\n\v\f|";
+
+constexpr std::string_view kUserPrefix = "user:";
 
 struct Word {
   std::string_view text;
@@ -59,6 +62,7 @@ class Parser {
 
   Problem parse() {
     split();
+    if (!words_.empty() && words_[0].text.starts_with(kUserPrefix)) return parse_user();
     read_operator();
     while (position_ < words_.size() && words_[position_].text != "|") read_word(words_[position_++]);
     require_dimensions();
@@ -87,6 +91,37 @@ class Parser {
         i = end;
       }
     }
+  }
+
+  // user:NAME, then size= with its extents x, y, z.
+  Problem parse_user() {
+    problem_.user = words_[0].text.substr(kUserPrefix.size());
+    const auto is_plain = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-';
+    };
+    if (problem_.user.empty() || !std::all_of(problem_.user.begin(), problem_.user.end(), is_plain))
+      fail(words_[0], "'user:' needs the name of a kernel: letters, digits, _ . -");
+    problem_.rank = 0;
+    if (words_.size() > 1) read_user_size(words_[1]);
+    if (words_.size() > 2) fail(words_[2], "a user's problem has a name and a size= only");
+    return problem_;
+  }
+
+  void read_user_size(const Word& word) {
+    constexpr std::string_view kKey = "size=";
+    if (!word.text.starts_with(kKey))
+      fail(word, fmt::format("unknown word '{}'; size= may follow", word.text));
+    std::vector<std::pair<std::int64_t, std::string_view>> factors;
+    for (std::size_t begin = kKey.size(); begin <= word.text.size();) {
+      const std::size_t end = std::min(word.text.find('x', begin), word.text.size());
+      if (problem_.rank == 3) fail(word, "a size has at most three extents");
+      const std::int64_t extent = integer(word, word.text.substr(begin, end - begin), 1);
+      problem_.in[static_cast<std::size_t>(2 - problem_.rank++)] = extent;
+      factors.emplace_back(extent, "size");
+      begin = end + 1;
+    }
+    operator_ = word;
+    check_product(factors, "the number of points");
   }
 
   Word end_of_line() const { return {line_.substr(line_.size()), line_.size()}; }

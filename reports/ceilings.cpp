@@ -94,6 +94,7 @@ std::string with_ceilings(const std::string& extra, const std::map<std::string, 
 
 std::optional<FloorTime> floor_time(const DeviceRecord& device, const ProblemRecord& problem,
                                     std::string_view precision) {
+  if (problem.op.starts_with("user:")) return std::nullopt;
   const Arithmetic arithmetic = arithmetic_of(precision, problem.dtype);
   std::optional<FloorTime> floor;
   for (const Ceiling& ceiling : device_ceilings(device)) {

@@ -281,9 +281,15 @@ ordered_json environment_json(const EnvironmentRecord& environment) {
           {"os", environment.os}};
 }
 
+// Nobody knows the work of a user's kernel.
 ordered_json problem_json(const ProblemRecord& problem) {
-  return {{"line", problem.line},     {"op", problem.op},       {"dtype", problem.dtype},
-          {"layout", problem.layout}, {"flops", problem.flops}, {"bytes", problem.compulsory_bytes}};
+  ordered_json json = {{"line", problem.line},     {"op", problem.op}, {"dtype", problem.dtype},
+                       {"layout", problem.layout}, {"flops", nullptr}, {"bytes", nullptr}};
+  if (!problem.op.starts_with("user:")) {
+    json["flops"] = problem.flops;
+    json["bytes"] = problem.compulsory_bytes;
+  }
+  return json;
 }
 
 ordered_json session_json(const SessionRecord& session) {

@@ -1,9 +1,12 @@
 #include "include/knobwise/dispatcher.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <atomic>
 
 #include "runtime/core.h"
+#include "search_spaces/user_error.h"
 
 namespace knobwise {
 
@@ -48,6 +51,11 @@ Plan Dispatcher::plan(const Problem& problem, const Requirement& requirement) {
 }
 
 Plan Dispatcher::plan(const PlanKey& key) {
+  if (const Problem& problem = key.problem(); !problem.user.empty())
+    throw UserError(
+        fmt::format("'{}' is a user's own kernel: look its configuration up with 'knobwise best', "
+                    "and compile and launch it in the application",
+                    problem.to_string()));
   return Plan(impl_->handle(), impl_->core->choose(key));
 }
 

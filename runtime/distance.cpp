@@ -6,7 +6,8 @@
 namespace knobwise {
 
 std::optional<double> problem_distance(const Problem& a, const Problem& b) {
-  if (a.rank != b.rank || a.dtype != b.dtype || a.layout != b.layout || a.bias != b.bias) return std::nullopt;
+  if (a.user != b.user || a.rank != b.rank || a.dtype != b.dtype || a.layout != b.layout || a.bias != b.bias)
+    return std::nullopt;
   const auto same_step = [](const EpilogueStep& x, const EpilogueStep& y) {
     return x.op == y.op && x.axis == y.axis && x.affine == y.affine;
   };

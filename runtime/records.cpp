@@ -54,10 +54,11 @@ ProblemRecord problem_record(const Problem& problem) {
   record.op = record.line.substr(0, record.line.find(' '));
   record.dtype = to_string(problem.dtype);
   record.layout = to_string(problem.layout);
+  if (!problem.user.empty()) record.dtype = record.layout = "-";
   const std::size_t bar = record.line.find('|');
   if (bar != std::string::npos)
     record.epilogue = record.line.substr(record.line.find_first_not_of(' ', bar + 1));
-  record.rank = problem.rank;
+  record.rank = std::max(1, problem.rank);
   record.flops = problem.flops();
   record.compulsory_bytes = problem.compulsory_bytes();
   record.n = problem.n, record.c = problem.c, record.k = problem.k, record.groups = problem.groups;

@@ -19,6 +19,7 @@
 #include "tuner/evaluation/evaluator.h"
 #include "tuner/evaluation/messages.h"
 #include "tuner/strategies/strategy.h"
+#include "tuner/warm_start.h"
 
 namespace knobwise {
 namespace {
@@ -74,6 +75,7 @@ class Session {
  private:
   void choose_families();
   void add_family(const KernelFamily& family);
+  void suggest_starts();
   std::int64_t planned_trials() const;
   bool out_of_budget() const { return Clock::now() >= deadline(); }
   double retiming_seconds() const;
@@ -198,6 +200,19 @@ void Session::begin() {
   record.host = host_name();
   result_.id = store_.begin_session(record);
   running_ = true;
+  suggest_starts();
+}
+
+// Strategies hear what did well on neighbouring problems and on other devices.
+void Session::suggest_starts() {
+  for (FamilySearch& search : searches_) {
+    if (search.family->builtin()) continue;
+    std::string before = utc_now();
+    for (const auto& [configuration, trial] : search.finished) before = std::min(before, trial.started);
+    const auto starts =
+        warm_starts(store_, {*search.family, problem_, devices_.info, search.space, limits_, before});
+    search.strategy->suggest(starts);
+  }
 }
 
 // Built-in families come besides the budget; 0 when only time ends the session.
@@ -434,6 +449,7 @@ EvaluatorOptions evaluator_options(const Problem& problem, const SessionOptions&
   evaluator.executable = options.executable;
   evaluator.groups = groups;
   evaluator.problem = problem;
+  evaluator.kernel = options.kernel;
   evaluator.seed = options.seed;
   evaluator.jobs = options.jobs;
   evaluator.overlap = options.overlap;
@@ -469,6 +485,9 @@ void search(std::vector<Session>& sessions, Evaluator& evaluator,
 
 std::vector<SessionResult> tune(Store& store, const Problem& problem, const SessionOptions& options,
                                 SessionListener& listener) {
+  if (!problem.user.empty() && !options.kernel)
+    throw UserError(
+        fmt::format("'{}' is a user's own kernel: give its file with --kernel", problem.to_string()));
   const Clock::time_point start = Clock::now();
   const std::vector<DeviceGroup> groups = group_devices(options.devices);
   std::vector<Session> sessions;

@@ -12,6 +12,7 @@
 #include "kernels/accuracy.h"
 #include "kernels/device_info.h"
 #include "kernels/problem.h"
+#include "kernels/user/user_kernel.h"
 
 namespace knobwise {
 
@@ -32,7 +33,10 @@ struct SessionOptions {
   std::optional<double> max_seconds;
   AccuracyRequirement accuracy;
   std::vector<std::string>
-      families;         ///< Only these; empty: all but the reference, which serves if nothing else does.
+      families;  ///< Only these; empty: all but the reference, which serves if nothing else does.
+  /// The user's own kernel that the problem belongs to, registered with its backend; it must outlive the
+  /// session.
+  const UserKernel* kernel = nullptr;
   int jobs = 1;         ///< Compile workers, for all devices together.
   bool overlap = true;  ///< False: one configuration after the other is compiled, then measured.
   double compile_limit_seconds = 120;  ///< A compilation is stopped after this.

@@ -76,6 +76,7 @@ CompiledCode cpu_compile(const KernelInstance& instance, const DeviceInfo& targe
     throw TrialError("compile_failed", fmt::format("{} cannot be written: the disk is full?", source));
   std::vector<std::string> command = command_line(target);
   const std::string compiler = command.front();
+  command.insert(command.end(), instance.compiler_options.begin(), instance.compiler_options.end());
   command.insert(command.end(), {source, "-o", object});
   check(run_command(command, directory.path(), std::chrono::seconds(kCpuCompileSeconds)), compiler,
         directory.path());

@@ -18,6 +18,7 @@ struct BoundLaunch {
   long long tasks;
   int threads;
   std::vector<BufferRef> arguments;
+  std::vector<std::string> scalars;
 };
 
 class CpuExecutable : public Executable {
@@ -39,18 +40,24 @@ class CpuExecutable : public Executable {
  private:
   std::vector<BoundLaunch> bind(const std::vector<KernelLaunch>& launches) const {
     std::vector<BoundLaunch> bound;
-    for (const KernelLaunch& launch : launches)
+    for (const KernelLaunch& launch : launches) {
+      check_arguments(launch);
       bound.push_back({module_.function(launch.function), static_cast<long long>(launch.grid[0]),
-                       static_cast<int>(launch.block[0]), launch.arguments});
+                       static_cast<int>(launch.block[0]), launch.arguments, launch.scalars});
+    }
     return bound;
   }
 
   static void launch_all(const std::vector<BoundLaunch>& launches, const Buffers& buffers) {
-    constexpr std::size_t kMostArguments = 16;
     for (const BoundLaunch& launch : launches) {
-      void* arguments[kMostArguments] = {};
-      for (std::size_t i = 0; i < launch.arguments.size(); ++i)
-        arguments[i] = buffers.resolve(launch.arguments[i]);
+      void* arguments[KernelLaunch::kMostArguments];
+      for (std::size_t i = 0; i < launch.arguments.size(); ++i) {
+        const BufferRef argument = launch.arguments[i];
+        // Kernels take scalars as constants.
+        arguments[i] = argument.slot == Slot::scalar
+                           ? const_cast<char*>(launch.scalars[argument.index].data())
+                           : buffers.resolve(argument);
+      }
       ThreadPool::instance().run(launch.function, arguments, launch.tasks, launch.threads);
     }
   }

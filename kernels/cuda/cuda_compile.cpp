@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "kernels/cuda/cuda_backend.h"
@@ -18,12 +19,19 @@ std::vector<std::string> options_for(int compute_capability) {
 
 // NVRTC (13.0) keeps a disk cache of its own, whose hits come without the assembler's report: those are
 // compiled again past the cache.
-NvrtcOutput compile_with_report(const std::string& source, int compute_capability) {
+NvrtcOutput compile_with_report(const KernelInstance& instance, int compute_capability) {
   std::vector<std::string> options = options_for(compute_capability);
-  NvrtcOutput output = nvrtc_compile(source, options);
+  const auto is_standard = [](const std::string& option) {
+    return option.starts_with("-std=") || option.starts_with("--std=");
+  };
+  // NVRTC takes one standard only.
+  const auto& own = instance.compiler_options;
+  if (std::any_of(own.begin(), own.end(), is_standard)) std::erase_if(options, is_standard);
+  options.insert(options.end(), own.begin(), own.end());
+  NvrtcOutput output = nvrtc_compile(instance.source, options);
   if (output.log.find("ptxas") != std::string::npos) return output;
   options.push_back("--no-cache");
-  return nvrtc_compile(source, options);
+  return nvrtc_compile(instance.source, options);
 }
 
 }  // namespace
@@ -34,7 +42,7 @@ std::string cuda_compile_options(const DeviceInfo& target) {
 
 CompiledCode cuda_compile(const KernelInstance& instance, const DeviceInfo& target) {
   const auto start = std::chrono::steady_clock::now();
-  NvrtcOutput output = compile_with_report(instance.source, target.compute_capability);
+  NvrtcOutput output = compile_with_report(instance, target.compute_capability);
   CompiledCode code;
   code.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto functions = parse_resource_report(output.log);

@@ -24,16 +24,21 @@ class CudaExecutable final : public Executable {
   Resources resources() const override { return resources_; }
 
  private:
-  static constexpr std::size_t kMaxArguments = 16;
   struct Step {
     CudaKernel kernel;
     std::vector<BufferRef> arguments;
+    std::vector<std::string> scalars;
+  };
+  struct Constant {
+    CUdeviceptr address;
+    ConstantArray array;
   };
   Step make_step(const KernelLaunch& launch) const;
   void queue(const std::vector<Step>& steps, const Buffers& buffers, Stream stream) const;
 
   CudaModule module_;
   std::vector<Step> prepare_, run_;
+  std::vector<Constant> constants_;
   std::size_t packed_bytes_, workspace_bytes_;
   Resources resources_;
 };

@@ -71,6 +71,23 @@ CudaKernel CudaModule::kernel(const std::string& function, LaunchExtents grid, L
   return kernel;
 }
 
+std::optional<CUdeviceptr> CudaModule::constant(const ConstantArray& array) const {
+  const CudaContext::Scope scope(*context_);
+  CUdeviceptr address = 0;
+  std::size_t bytes = 0;
+  const CUresult result = driver().cuModuleGetGlobal(&address, &bytes, module_, array.name.c_str());
+  if (result == CUDA_ERROR_NOT_FOUND) {
+    if (!array.required) return std::nullopt;
+    throw TrialError("load_failed", fmt::format("the code has no __constant__ array {}", array.name));
+  }
+  context_->check(result, "cuModuleGetGlobal", "load_failed");
+  if (bytes < array.bytes) {
+    throw TrialError("load_failed", fmt::format("the __constant__ array {} has {} bytes, the argument {}",
+                                                array.name, bytes, array.bytes));
+  }
+  return address;
+}
+
 Resources CudaModule::resources(const CudaKernel& kernel) const {
   const CudaContext::Scope scope(*context_);
   const int threads = static_cast<int>(kernel.block[0] * kernel.block[1] * kernel.block[2]);

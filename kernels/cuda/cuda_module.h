@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,10 @@ class CudaModule {
   /// launched.
   CudaKernel kernel(const std::string& function, LaunchExtents grid, LaunchExtents block,
                     std::uint32_t dynamic_shared_bytes = 0) const;
+
+  /// The address of a `__constant__` array; nothing if the code has none and need not. Throws TrialError
+  /// (load_failed) if it is missing or smaller than what it must hold.
+  std::optional<CUdeviceptr> constant(const ConstantArray& array) const;
 
   /// What the driver says of a prepared function.
   Resources resources(const CudaKernel& kernel) const;

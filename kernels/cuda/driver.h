@@ -29,11 +29,13 @@ namespace knobwise {
   CALL(cuMemFree)                                   \
   CALL(cuMemcpyHtoD)                                \
   CALL(cuMemcpyDtoH)                                \
+  CALL(cuMemcpyDtoDAsync)                           \
   CALL(cuMemsetD8)                                  \
   CALL(cuMemsetD8Async)                             \
   CALL(cuModuleLoadData)                            \
   CALL(cuModuleUnload)                              \
   CALL(cuModuleGetFunction)                         \
+  CALL(cuModuleGetGlobal)                           \
   CALL(cuFuncGetAttribute)                          \
   CALL(cuFuncSetAttribute)                          \
   CALL(cuLaunchKernel)                              \

@@ -25,23 +25,38 @@ nlohmann::json to_json(const Problem& problem, const LayeredBest& answer, const 
                                   {"frac_outside", error.frac_outside}};
   }
   const auto floor = floor_of(problem, answer);
-  return {{"problem", problem.to_string()},
-          {"family", answer.family.name},
-          {"configuration", nlohmann::ordered_json::parse(answer.trial.configuration)},
-          {"time_us", answer.trial.timing->time_us},
-          {"gflops", static_cast<double>(problem.flops()) / answer.trial.timing->time_us * 1e-3},
-          {"floor", floor ? cli::to_json(*floor) : nlohmann::json()},
-          {"errors", errors},
-          {"provenance",
-           {{"kind", "exact"},
-            {"database", database},
-            {"device", answer.device.name},
-            {"architecture", answer.device.architecture},
-            {"driver", answer.environment.driver_version},
-            {"toolkit", answer.environment.toolkit_version},
-            {"compiler", answer.environment.compiler},
-            {"measured", answer.trial.started},
-            {"session", session.uuid}}}};
+  nlohmann::json document = {{"problem", problem.to_string()},
+                             {"family", answer.family.name},
+                             {"configuration", nlohmann::ordered_json::parse(answer.trial.configuration)},
+                             {"time_us", answer.trial.timing->time_us},
+                             {"floor", floor ? cli::to_json(*floor) : nlohmann::json()},
+                             {"errors", errors},
+                             {"provenance",
+                              {{"kind", "exact"},
+                               {"database", database},
+                               {"device", answer.device.name},
+                               {"architecture", answer.device.architecture},
+                               {"driver", answer.environment.driver_version},
+                               {"toolkit", answer.environment.toolkit_version},
+                               {"compiler", answer.environment.compiler},
+                               {"measured", answer.trial.started},
+                               {"session", session.uuid}}}};
+  if (problem.user.empty())
+    document["gflops"] = static_cast<double>(problem.flops()) / answer.trial.timing->time_us * 1e-3;
+  return document;
+}
+
+// What is looked up for a user's problem without its files is of any version of the kernel.
+CurrentVersions current_versions(const Problem& problem, const UserKernel* kernel, Backend backend) {
+  if (!problem.user.empty() && !kernel) return {};
+  return current_families(backend);
+}
+
+std::string how_to_tune(const Problem& problem, const UserKernel* kernel) {
+  if (kernel)
+    return fmt::format("--kernel {}{}", kernel->file().string(),
+                       problem.rank == 0 ? "" : " --problem-size " + size_text(problem_size(problem)));
+  return problem.user.empty() ? fmt::format("'{}'", problem.to_string()) : "--kernel FILE";
 }
 
 }  // namespace
@@ -50,28 +65,31 @@ int best(const std::vector<std::string>& arguments) {
   Options options;
   add_database(options);
   add_device(options);
+  add_kernel(options);
   add_accuracy(options);
   add_json(options);
   const auto variables =
       parse(arguments,
-            {"best PROBLEM [OPTIONS]",
+            {"best PROBLEM|--kernel FILE [OPTIONS]",
              "Looks up the fastest stored configuration that meets the accuracy, measured for this\n"
              "very problem on an equal device with the kernels of this build.",
              "  knobwise best 'conv2d n=8 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 bias | relu'\n"
-             "  knobwise best 'conv1d n=16 c=128 w=1024 k=256 s=3' --accuracy tf32 --json\n"},
-            options, "problem");
+             "  knobwise best 'conv1d n=16 c=128 w=1024 k=256 s=3' --accuracy tf32 --json\n"
+             "  knobwise best --kernel transpose.T1.json\n"},
+            options, "problem", false);
   if (!variables) return kSuccess;
-  const Problem problem = Problem::parse((*variables)["problem"].as<std::vector<std::string>>().front());
+  const UserKernel* kernel = chosen_kernel(*variables);
+  const Problem problem = chosen_problem(*variables, kernel);
   const AccuracyRequirement requirement = accuracy(*variables);
-  const DeviceInfo device = chosen_device(*variables).info;
+  const DeviceInfo device = chosen_device(*variables, kernel).info;
   const auto paths = database_paths(*variables);
   const LayeredStore stores = open_databases(paths);
   const auto answer = stores.best(problem.to_string(), device_record(device), accuracy_limits(requirement),
-                                  current_families(device.backend));
+                                  current_versions(problem, kernel, device.backend));
   if (!answer) {
     std::cerr << fmt::format(
-        "knobwise: nothing stored for '{}' on {} that meets '{}'; tune it: knobwise tune '{}' --db {}\n",
-        problem.to_string(), device.name, requirement.to_string(), problem.to_string(),
+        "knobwise: nothing stored for '{}' on {} that meets '{}'; tune it: knobwise tune {} --db {}\n",
+        problem.to_string(), device.name, requirement.to_string(), how_to_tune(problem, kernel),
         paths.front().string());
     return kJobFailed;
   }
@@ -87,8 +105,7 @@ int best(const std::vector<std::string>& arguments) {
   std::cout << problem.to_string() << "\n"
             << fmt::format("  best      {} {}\n", answer->family.name,
                            format_configuration(answer->trial.configuration))
-            << fmt::format("  time      {}, {}\n", format_time(time),
-                           format_rate(static_cast<double>(problem.flops()), time))
+            << fmt::format("  time      {}\n", format_speed(problem, time))
             << (floor ? fmt::format("  limit     {}\n", format_floor(*floor, time)) : "")
             << fmt::format("  error     {}\n", format_errors(answer->trial.errors))
             << fmt::format("  from      {}: measured {} on {}, {}{}\n", database, answer->trial.started,

@@ -30,7 +30,8 @@ std::string device_name(const DeviceInfo& device) {
 // Whether one word of --device means a device; "best" is the first CUDA device if there is one.
 bool names(const std::string& word, const DeviceInfo& device, const std::vector<DeviceInfo>& all) {
   if (word == "all" || word == device_name(device)) return true;
-  if (word == "best") return &device == &all[all.size() > 1 ? 1 : 0];
+  // The CPU comes first where it is listed.
+  if (word == "best") return &device == &all[all.size() > 1 && all[0].backend == Backend::cpu ? 1 : 0];
   if (device.backend != Backend::cuda) return false;
   return word == "cuda:all" || (word == "cuda" && device.ordinal == 0);
 }
@@ -135,14 +136,22 @@ LayeredStore open_databases(const std::vector<std::filesystem::path>& paths) {
   return LayeredStore(std::move(stores));
 }
 
-ChosenDevice chosen_device(const Variables& variables) {
-  const std::vector<ChosenDevice> chosen = chosen_devices(variables);
+ChosenDevice chosen_device(const Variables& variables, const UserKernel* kernel) {
+  const std::vector<ChosenDevice> chosen = chosen_devices(variables, kernel);
   if (chosen.size() > 1) throw UserError("--device: give one device; only tune and sweep take several");
   return chosen.front();
 }
 
-std::vector<ChosenDevice> chosen_devices(const Variables& variables) {
-  const std::vector<DeviceInfo> all = list_devices(nullptr);
+std::vector<ChosenDevice> chosen_devices(const Variables& variables, const UserKernel* kernel) {
+  std::vector<DeviceInfo> all = list_devices(nullptr);
+  if (kernel) {
+    std::erase_if(all, [&](const DeviceInfo& device) { return device.backend != kernel->backend(); });
+    if (all.empty())
+      throw UserError(
+          fmt::format("{} is a CUDA kernel, and there is no CUDA device here; 'knobwise devices' "
+                      "says why",
+                      kernel->file().filename().string()));
+  }
   std::vector<ChosenDevice> chosen;
   std::stringstream words(variables["device"].as<std::string>());
   for (std::string word; std::getline(words, word, ',');) {
@@ -161,6 +170,37 @@ std::vector<ChosenDevice> chosen_devices(const Variables& variables) {
   return chosen;
 }
 
+void add_kernel(Options& options) {
+  options.add_options()  //
+      ("kernel", po::value<std::string>()->value_name("FILE"),
+       "instead of a problem: a kernel of your own, described by a T1 file with a KernelSpecification "
+       "(docs/user_kernels.md)")  //
+      ("problem-size", po::value<std::string>()->value_name("XxYxZ"),
+       "with --kernel: instead of the file's ProblemSize");
+}
+
+const UserKernel* chosen_kernel(const Variables& variables) {
+  const bool sized = variables.count("problem-size") > 0;
+  if (!variables.count("kernel")) {
+    if (sized) throw UserError("--problem-size belongs to --kernel; a problem line holds its own sizes");
+    return nullptr;
+  }
+  if (variables.count("problem")) throw UserError("give either a problem or --kernel");
+  std::optional<ProblemSize> size;
+  if (sized) size = parse_problem_size(variables["problem-size"].as<std::string>(), "--problem-size");
+  static std::unique_ptr<UserKernel> kernel;
+  kernel = UserKernel::load(variables["kernel"].as<std::string>(), size);
+  register_family(*kernel);
+  return kernel.get();
+}
+
+Problem chosen_problem(const Variables& variables, const UserKernel* kernel) {
+  if (kernel) return kernel->problem();
+  if (!variables.count("problem"))
+    throw UserError("an argument is missing: give a problem, or a kernel of your own with --kernel");
+  return Problem::parse(variables["problem"].as<std::vector<std::string>>().front());
+}
+
 AccuracyRequirement accuracy(const Variables& variables) {
   return AccuracyRequirement::parse(variables["accuracy"].as<std::string>());
 }
@@ -175,6 +215,12 @@ std::string format_rate(double flops, double microseconds) {
   const double gflops = flops / microseconds * 1e-3;
   return gflops < 9999.5 ? fmt::format("{:.4g} GFLOP/s", gflops)
                          : fmt::format("{:.4g} TFLOP/s", gflops * 1e-3);
+}
+
+std::string format_speed(const Problem& problem, double microseconds) {
+  if (!problem.user.empty()) return format_time(microseconds);
+  return fmt::format("{}, {}", format_time(microseconds),
+                     format_rate(static_cast<double>(problem.flops()), microseconds));
 }
 
 std::string format_bytes(std::int64_t bytes) {

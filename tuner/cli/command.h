@@ -13,6 +13,7 @@
 #include "kernels/accuracy.h"
 #include "kernels/device_info.h"
 #include "kernels/problem.h"
+#include "kernels/user/user_kernel.h"
 #include "reports/ceilings.h"
 
 namespace knobwise::cli {
@@ -52,17 +53,28 @@ struct ChosenDevice {
   std::string name;
   DeviceInfo info;
 };
-/// The one device that --device names. Throws UserError that lists those there are.
-ChosenDevice chosen_device(const Variables& variables);
-/// Every device that --device names, each once, in order.
-std::vector<ChosenDevice> chosen_devices(const Variables& variables);
+/// The one device that --device names, of the backend of the user's kernel if there is one. Throws UserError
+/// that lists those there are.
+ChosenDevice chosen_device(const Variables& variables, const UserKernel* kernel = nullptr);
+/// Every device that --device names, likewise, each once, in order.
+std::vector<ChosenDevice> chosen_devices(const Variables& variables, const UserKernel* kernel = nullptr);
 AccuracyRequirement accuracy(const Variables& variables);
+
+/// --kernel and --problem-size.
+void add_kernel(Options& options);
+/// The user's kernel of --kernel, registered with its backend for the rest of the program; null without the
+/// option. Throws UserError for a file that cannot be used, or when a problem is given as well.
+const UserKernel* chosen_kernel(const Variables& variables);
+/// The problem of the kernel, else the one on the command line. Throws UserError when there is none.
+Problem chosen_problem(const Variables& variables, const UserKernel* kernel);
 
 // Numbers for people.
 std::string format_time(double microseconds);                ///< "812 us", "15.9 ms", "2.31 s"
 std::string format_rate(double flops, double microseconds);  ///< "812 GFLOP/s", "31.2 TFLOP/s"
-std::string format_bytes(std::int64_t bytes);                ///< "268.4 MB"
-std::string format_configuration(const std::string& json);   ///< tile_w=16 precision=fp32
+/// "812 us, 31.2 TFLOP/s"; the time alone for a user's kernel, whose operations are not known.
+std::string format_speed(const Problem& problem, double microseconds);
+std::string format_bytes(std::int64_t bytes);               ///< "268.4 MB"
+std::string format_configuration(const std::string& json);  ///< tile_w=16 precision=fp32
 
 /// Largest max_abs and rel_fro over the distributions: "max 2.1e-06, rel 3.4e-07".
 std::string format_errors(const std::vector<ErrorRecord>& errors);

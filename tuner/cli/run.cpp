@@ -108,7 +108,7 @@ std::vector<Problem> stored_problems(const LayeredStore& stores, const DeviceInf
     const auto device_id = store.find_device(device_record(device));
     if (!device_id) continue;
     for (const auto& [id, problem] : store.problems()) {
-      if (store.trials(id, *device_id).empty()) continue;
+      if (problem.op.starts_with("user:") || store.trials(id, *device_id).empty()) continue;
       if (std::find(lines.begin(), lines.end(), problem.line) == lines.end()) lines.push_back(problem.line);
     }
   }

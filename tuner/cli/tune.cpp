@@ -57,10 +57,11 @@ void add_search(Options& options) {
 }
 
 SessionOptions session_options(const Variables& variables, const std::vector<std::string>& arguments,
-                               const char* command) {
+                               const char* command, const UserKernel* kernel = nullptr) {
   SessionOptions options;
   options.executable = std::filesystem::read_symlink("/proc/self/exe").string();
-  for (const auto& [name, info] : chosen_devices(variables)) options.devices.push_back({name, info});
+  for (const auto& [name, info] : chosen_devices(variables, kernel)) options.devices.push_back({name, info});
+  options.kernel = kernel;
   options.strategy = variables["strategy"].as<std::string>();
   options.seed = variables["seed"].as<std::uint64_t>();
   if (variables.count("max-trials")) options.max_trials = variables["max-trials"].as<std::int64_t>();
@@ -71,6 +72,11 @@ SessionOptions session_options(const Variables& variables, const std::vector<std
   if (!options.max_trials && !options.max_seconds) options.max_trials = kDefaultTrials;
   options.accuracy = accuracy(variables);
   if (variables.count("family")) options.families = variables["family"].as<std::vector<std::string>>();
+  if (kernel) {
+    if (!options.families.empty())
+      throw UserError("--family does not go with --kernel, which is the only one");
+    options.families = {std::string(kernel->name())};
+  }
   options.jobs =
       variables.count("jobs") ? variables["jobs"].as<int>() : list_devices(nullptr).front().multiprocessors;
   if (options.jobs < 1) throw UserError("--jobs: give a number of at least 1");
@@ -100,8 +106,8 @@ nlohmann::json to_json(const Tuned& tuned) {
   if (result.best) {
     document["best"] = {{"family", result.best_family},
                         {"configuration", nlohmann::ordered_json::parse(result.best->configuration)},
-                        {"time_us", result.best->timing->time_us},
-                        {"flops", tuned.problem.flops()}};
+                        {"time_us", result.best->timing->time_us}};
+    if (tuned.problem.user.empty()) document["best"]["flops"] = tuned.problem.flops();
     if (tuned.floor) document["best"]["floor"] = cli::to_json(*tuned.floor);
   }
   for (const BaselineRecord& baseline : result.baselines)
@@ -117,8 +123,7 @@ void print(const Tuned& tuned) {
     const double time = result.best->timing->time_us;
     std::cout << fmt::format("  best      {} {}\n", result.best_family,
                              format_configuration(result.best->configuration));
-    std::cout << fmt::format("  time      {}, {}\n", format_time(time),
-                             format_rate(static_cast<double>(tuned.problem.flops()), time));
+    std::cout << fmt::format("  time      {}\n", format_speed(tuned.problem, time));
     if (tuned.floor) std::cout << fmt::format("  limit     {}\n", format_floor(*tuned.floor, time));
     for (const BaselineRecord& baseline : result.baselines) {
       std::cout << fmt::format("  against   {:.2f}x of {} ({})\n", baseline.timing.time_us / time,
@@ -198,23 +203,26 @@ int tune(const std::vector<std::string>& arguments) {
   Options options;
   add_database(options);
   add_devices(options, "best");
+  add_kernel(options);
   add_search(options);
   add_accuracy(options);
   add_json(options);
   const auto variables =
       parse(arguments,
-            {"tune PROBLEM [OPTIONS]",
+            {"tune PROBLEM|--kernel FILE [OPTIONS]",
              "Searches the fastest configuration for a problem on a device. Every trial is verified\n"
              "against float64, timed and stored at once; Ctrl-C ends cleanly, and the same command\n"
              "goes on where it stopped, measuring nothing twice.",
              "  knobwise tune 'conv2d n=8 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 bias | relu'\n"
              "  knobwise tune 'conv1d n=16 c=128 w=1024 k=256 s=3 pad=1' --max-time 60 --db site.db\n"
-             "  knobwise tune 'conv1d n=16 c=128 w=1024 k=256 s=3 pad=1' --device cuda:all\n"},
-            options, "problem");
+             "  knobwise tune 'conv1d n=16 c=128 w=1024 k=256 s=3 pad=1' --device cuda:all\n"
+             "  knobwise tune --kernel transpose.T1.json --problem-size 8192x8192\n"},
+            options, "problem", false);
   if (!variables) return kSuccess;
-  const Problem problem = Problem::parse((*variables)["problem"].as<std::vector<std::string>>().front());
+  const UserKernel* kernel = chosen_kernel(*variables);
+  const Problem problem = chosen_problem(*variables, kernel);
   InterruptGuard guard;
-  const SessionOptions session = session_options(*variables, arguments, "tune");
+  const SessionOptions session = session_options(*variables, arguments, "tune", kernel);
   Store store = open_for_writing(*variables);
   const std::vector<Tuned> tuned = tune_one(store, problem, session, "tune");
   nlohmann::json document = nlohmann::json::array();

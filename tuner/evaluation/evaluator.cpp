@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/timing.h"
+#include "search_spaces/user_error.h"
 #include "tuner/evaluation/messages.h"
 
 namespace knobwise {
@@ -32,10 +33,11 @@ Evaluator::Clock::time_point after(Evaluator::Clock::time_point start, double se
 
 Evaluator::Evaluator(EvaluatorOptions options)
     : options_(std::move(options)), slots_(std::max(1, options_.jobs)), groups_(options_.groups.size()) {
+  json setup = problem_message();
+  setup["seed"] = options_.seed;
   for (std::size_t group = 0; group < options_.groups.size(); ++group) {
     for (const std::string& device : options_.groups[group].names)
-      lanes_.push_back(
-          {group, MeasuringWorker(options_.executable, device, options_.problem, options_.seed)});
+      lanes_.push_back({group, MeasuringWorker(options_.executable, device, setup)});
   }
   for (Lane& lane : lanes_) lane.worker.launch();
   for (Lane& lane : lanes_) lane.worker.wait_until_open();
@@ -72,12 +74,21 @@ void Evaluator::submit(EvaluationRequest request) {
   }
 }
 
+json Evaluator::problem_message() const {
+  json message = {{"problem", options_.problem.to_string()}};
+  if (options_.kernel)
+    message["kernel"] = {{"file", options_.kernel->file().string()},
+                         {"hash", options_.kernel->source_hash()}};
+  return message;
+}
+
 json Evaluator::compile_request(const EvaluationRequest& request) const {
-  return {{"id", request.id},
-          {"device", to_message(info(request.group))},
-          {"problem", options_.problem.to_string()},
-          {"family", request.family->name()},
-          {"configuration", request.configuration.to_json()}};
+  json message = problem_message();
+  message.update({{"id", request.id},
+                  {"device", to_message(info(request.group))},
+                  {"family", request.family->name()},
+                  {"configuration", request.configuration.to_json()}});
+  return message;
 }
 
 json Evaluator::measure_request(const Compiled& compiled, const TimingOptions& timing) const {
@@ -135,6 +146,7 @@ void Evaluator::start_measuring() {
 }
 
 void Evaluator::finish_compile(CompileSlot& slot, const json& reply) {
+  if (reply.contains("error")) throw UserError(reply.at("error").get<std::string>());
   if (!reply.contains("code")) {
     fail_compile(slot, parse_trial_status(reply.at("status").get<std::string>()),
                  reply.at("reason").get<std::string>());
@@ -188,10 +200,12 @@ void Evaluator::fail_measure(Lane& lane, TrialStatus status, const std::string& 
 
 double Evaluator::trial_limit_seconds(std::size_t group) const {
   // Runs of a trial: three verifications, warm-up, at least one sample. Until a best is known the limit
-  // supposes no more than 1 GFLOP/s on a CPU and 100 GFLOP/s on a GPU.
+  // supposes no more than 1 GFLOP/s on a CPU and 100 GFLOP/s on a GPU, or a minute for a user's kernel.
   constexpr double kRuns = 8;
+  constexpr double kUserRunSeconds = 60;
   const double slowest = info(group).backend == Backend::cuda ? 1e11 : 1e9;
-  double run_seconds = static_cast<double>(options_.problem.flops()) / slowest;
+  double run_seconds =
+      options_.kernel ? kUserRunSeconds : static_cast<double>(options_.problem.flops()) / slowest;
   const Group& state = groups_[group];
   if (state.best_us > 0) run_seconds = std::min(run_seconds, 50 * state.best_us * 1e-6);
   const double limit = options_.run_limit_seconds + TimingOptions{}.max_seconds + kRuns * run_seconds;

@@ -12,6 +12,7 @@
 
 #include "db/records.h"
 #include "kernels/device.h"
+#include "kernels/user/user_kernel.h"
 #include "tuner/evaluation/measuring_worker.h"
 #include "tuner/evaluation/worker_process.h"
 
@@ -30,9 +31,10 @@ struct EvaluatorOptions {
   std::string executable;  ///< What the workers run: the knobwise executable.
   std::vector<DeviceGroup> groups;
   Problem problem;
-  std::uint64_t seed = 0;  ///< Of the verification's inputs.
-  int jobs = 1;            ///< Compile workers, for all devices together.
-  bool overlap = true;     ///< False: one configuration is compiled, then measured, before the next begins.
+  const UserKernel* kernel = nullptr;  ///< The user's own, if the problem is its.
+  std::uint64_t seed = 0;              ///< Of the verification's inputs.
+  int jobs = 1;                        ///< Compile workers, for all devices together.
+  bool overlap = true;  ///< False: one configuration is compiled, then measured, before the next begins.
   double compile_limit_seconds = 120;
   double run_limit_seconds = 30;  ///< Besides what the runs of a trial should take.
   /// Set from a signal handler: makes wait() return early.
@@ -141,6 +143,7 @@ class Evaluator {
   double trial_limit_seconds(std::size_t group) const;
   const DeviceInfo& info(std::size_t group) const { return options_.groups[group].info; }
   bool interrupted() const { return options_.interrupted && *options_.interrupted; }
+  nlohmann::json problem_message() const;
   nlohmann::json compile_request(const EvaluationRequest& request) const;
   nlohmann::json measure_request(const Compiled& compiled, const TimingOptions& timing) const;
   std::optional<Compiled> compile_again(const EvaluationRequest& request);

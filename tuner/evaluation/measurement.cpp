@@ -4,11 +4,9 @@
 
 #include <chrono>
 
-#include "kernels/tensors.h"
 #include "runtime/records.h"
 #include "search_spaces/user_error.h"
 #include "tuner/evaluation/messages.h"
-#include "tuner/evaluation/precision_bound.h"
 
 namespace knobwise {
 namespace {
@@ -19,23 +17,10 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Timing runs on the inputs of the last distribution verified: realistic ones.
-constexpr Distribution kVerificationOrder[] = {Distribution::integers, Distribution::normal,
-                                               Distribution::uniform};
-
-std::string precision_of(const Configuration& configuration) {
-  const Value* value = configuration.find("precision");
-  return value ? to_string(*value) : std::string();
-}
-
 }  // namespace
 
-Measurement::Measurement(Device& device, const Problem& problem, std::uint64_t seed)
-    : device_(device), problem_(problem), seed_(seed) {
-  buffers_ = allocate_tensors(problem, [this](std::size_t bytes, std::string_view purpose) {
-    return tensors_.emplace_back(std::make_unique<GuardedBuffer>(device_, bytes, purpose))->data();
-  });
-}
+Measurement::Measurement(Device& device, const Problem& problem, std::unique_ptr<TestBench> bench)
+    : device_(device), problem_(problem), bench_(std::move(bench)), buffers_(bench_->buffers()) {}
 
 std::unique_ptr<Executable> Measurement::make_executable(const Candidate& candidate) {
   if (candidate.family->builtin()) {
@@ -60,35 +45,24 @@ void Measurement::bind(const Executable& executable) {
   buffers_.workspace = provide(workspace_, executable.workspace_bytes(), "workspace");
 }
 
-void Measurement::fill_inputs(Distribution distribution) {
-  if (filled_ == distribution) return;
-  filled_.reset();
-  fill_tensors(device_, problem_, buffers_, distribution, seed_);
-  filled_ = distribution;
-}
-
 const GuardedBuffer* Measurement::damaged() const {
   for (const GuardedBuffer* buffer : {packed_.get(), workspace_.get()}) {
     if (buffer && !buffer->intact()) return buffer;
   }
-  for (const auto& buffer : tensors_) {
-    if (!buffer->intact()) return buffer.get();
-  }
-  return nullptr;
+  return bench_->damaged();
 }
 
 void Measurement::verify(Executable& executable, const Candidate& candidate, TrialRecord& record) {
-  const double bound = precision_bound(precision_of(candidate.configuration), problem_.dtype);
+  const double bound = bench_->error_bound(candidate.configuration);
   const OutputTile tile = candidate.family->tile(problem_, candidate.configuration);
-  for (Distribution distribution : kVerificationOrder) {
-    fill_inputs(distribution);
-    poison_output(device_, problem_, buffers_);
+  for (Distribution distribution : bench_->distributions()) {
+    bench_->fill(distribution);
     if (packed_) packed_->poison();
     if (workspace_) workspace_->poison();
     executable.prepare(buffers_, nullptr);
     executable.run(buffers_, nullptr);
     device_.synchronize();
-    const ErrorMetrics metrics = device_.verify(problem_, buffers_, tile, seed_);
+    const ErrorMetrics metrics = bench_->verify(tile);
     record.errors.push_back(error_record(distribution, metrics));
     if (const GuardedBuffer* buffer = damaged()) {
       throw TrialError("out_of_bounds", fmt::format("wrote outside its {} buffer", buffer->purpose()));
@@ -136,7 +110,7 @@ TrialRecord Measurement::evaluate(const Candidate& candidate, const TimingOption
 Timing Measurement::time(const Candidate& candidate, const TimingOptions& options) {
   const std::unique_ptr<Executable> executable = make_executable(candidate);
   bind(*executable);
-  fill_inputs(Distribution::uniform);
+  bench_->fill(bench_->distributions().back());
   executable->prepare(buffers_, nullptr);
   return device_.time(*executable, buffers_, options);
 }

@@ -1,7 +1,6 @@
 // Verifying and timing configurations of one problem on one device.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,7 +8,7 @@
 
 #include "db/records.h"
 #include "kernels/device.h"
-#include "tuner/evaluation/guarded_buffer.h"
+#include "tuner/evaluation/test_bench.h"
 
 namespace knobwise {
 
@@ -20,16 +19,14 @@ struct Candidate {
   CompiledCode code;  ///< Empty for built-in families.
 };
 
-/// Holds the buffers of a problem and runs candidates on them. Not thread-safe; does not own the device.
+/// Runs candidates on a test bench. Not thread-safe; does not own the device.
 class Measurement {
  public:
-  /// Allocates input, parameters and output, each between guard regions. Throws UserError when the memory
-  /// does not suffice.
-  Measurement(Device& device, const Problem& problem, std::uint64_t seed);
+  Measurement(Device& device, const Problem& problem, std::unique_ptr<TestBench> bench);
 
-  /// Verifies on the three distributions (output poisoned before each, guards checked after each), then times
-  /// on the uniform one. Whatever the candidate does wrong is the returned record's status and reason; a
-  /// fault that takes the process along is the caller's to notice.
+  /// Verifies on every distribution of the bench (guards checked after each), then times on the last.
+  /// Whatever the candidate does wrong is the returned record's status and reason; a fault that takes the
+  /// process along is the caller's to notice.
   TrialRecord evaluate(const Candidate& candidate, const TimingOptions& timing);
 
   /// Times a candidate that was verified before.
@@ -38,15 +35,12 @@ class Measurement {
  private:
   std::unique_ptr<Executable> make_executable(const Candidate& candidate);
   void bind(const Executable& executable);
-  void fill_inputs(Distribution distribution);
   void verify(Executable& executable, const Candidate& candidate, TrialRecord& record);
   const GuardedBuffer* damaged() const;
 
   Device& device_;
   Problem problem_;
-  std::uint64_t seed_;
-  std::optional<Distribution> filled_;  // what the inputs hold now
-  std::vector<std::unique_ptr<GuardedBuffer>> tensors_;
+  std::unique_ptr<TestBench> bench_;
   std::unique_ptr<GuardedBuffer> packed_, workspace_;
   Buffers buffers_;
 };

@@ -11,7 +11,9 @@ namespace knobwise {
 void MeasuringWorker::launch() {
   process_.reset();  // before the new one: both may not fit the device
   process_.emplace(WorkerProcess::start(executable_, "measure"));
-  process_->send({{"device", device_}, {"problem", problem_.to_string()}, {"seed", seed_}});
+  nlohmann::json setup = problem_;
+  setup["device"] = device_;
+  process_->send(setup);
 }
 
 // A process that dies while it opens the device may have been killed from outside; one that does so every

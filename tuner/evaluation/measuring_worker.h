@@ -1,11 +1,11 @@
 // The process that measures on one device, started again whenever it is lost.
 #pragma once
 
-#include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "kernels/problem.h"
 #include "tuner/evaluation/worker_process.h"
 
 namespace knobwise {
@@ -13,9 +13,10 @@ namespace knobwise {
 /// Owns a `measure` worker that holds one problem on one device. Movable; not thread-safe.
 class MeasuringWorker {
  public:
-  /// Starts nothing yet. `executable` is what the worker runs; `seed` that of the verification's inputs.
-  MeasuringWorker(std::string executable, std::string device, const Problem& problem, std::uint64_t seed)
-      : executable_(std::move(executable)), device_(std::move(device)), problem_(problem), seed_(seed) {}
+  /// Starts nothing yet. `executable` is what the worker runs; `problem` what it is told of the problem (see
+  /// run_measure_worker()), besides the device.
+  MeasuringWorker(std::string executable, std::string device, nlohmann::json problem)
+      : executable_(std::move(executable)), device_(std::move(device)), problem_(std::move(problem)) {}
 
   /// Starts a process in place of the present one, and lets it open the device while the caller goes on.
   void launch();
@@ -33,8 +34,7 @@ class MeasuringWorker {
 
  private:
   std::string executable_, device_;
-  Problem problem_;
-  std::uint64_t seed_;
+  nlohmann::json problem_;
   std::optional<WorkerProcess> process_;
 };
 

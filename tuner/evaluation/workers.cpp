@@ -10,6 +10,7 @@
 #include "kernels/code_cache.h"
 #include "kernels/device.h"
 #include "kernels/family.h"
+#include "kernels/user/user_kernel.h"
 #include "search_spaces/user_error.h"
 #include "tuner/evaluation/channel.h"
 #include "tuner/evaluation/measurement.h"
@@ -20,6 +21,21 @@ namespace {
 
 using nlohmann::json;
 
+// The user's kernel of a request, loaded and registered by the first one; null if it has none.
+const UserKernel* user_kernel(const json& request) {
+  static std::unique_ptr<UserKernel> kernel;
+  if (!request.contains("kernel") || kernel) return kernel.get();
+  const std::string file = request.at("kernel").at("file").get<std::string>();
+  auto loaded =
+      UserKernel::load(file, problem_size(Problem::parse(request.at("problem").get<std::string>())));
+  if (loaded->source_hash() != request.at("kernel").at("hash").get<std::string>())
+    throw UserError(
+        fmt::format("{}: its files changed during the session; run the same command again", file));
+  kernel = std::move(loaded);
+  register_family(*kernel);
+  return kernel.get();
+}
+
 const KernelFamily& family_of(Backend backend, const json& request) {
   const std::string name = request.at("family").get<std::string>();
   const KernelFamily* family = find_family(backend, name);
@@ -28,6 +44,11 @@ const KernelFamily& family_of(Backend backend, const json& request) {
 }
 
 json compile_reply(const CodeCache& cache, const json& request) {
+  try {
+    user_kernel(request);
+  } catch (const UserError& error) {
+    return {{"error", error.what()}};
+  }
   try {
     const DeviceInfo device = device_from_message(request.at("device"));
     const Problem problem = Problem::parse(request.at("problem").get<std::string>());
@@ -88,10 +109,13 @@ int run_measure_worker() {
   std::unique_ptr<Device> device;
   std::unique_ptr<Measurement> measurement;
   try {
+    const Problem problem = Problem::parse(setup->at("problem").get<std::string>());
+    const auto seed = setup->at("seed").get<std::uint64_t>();
+    const UserKernel* kernel = user_kernel(*setup);
     device = open_device(setup->at("device").get<std::string>());
-    measurement =
-        std::make_unique<Measurement>(*device, Problem::parse(setup->at("problem").get<std::string>()),
-                                      setup->at("seed").get<std::uint64_t>());
+    measurement = std::make_unique<Measurement>(
+        *device, problem,
+        kernel ? make_user_bench(*device, *kernel, seed) : make_convolution_bench(*device, problem, seed));
   } catch (const std::exception& error) {
     send_message(STDIN_FILENO, {{"error", error.what()}});
     return 1;

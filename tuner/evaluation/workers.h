@@ -5,10 +5,14 @@ namespace knobwise {
 
 /// Serve requests from the socket on standard input until it closes; return the exit status.
 ///
-/// Compile: {id, device, problem, family, configuration} -> {id, code} or {id, status, reason}.
+/// A problem of a user's kernel comes with {kernel: {file, hash}}; if the files are not what the hash says,
+/// they have changed since the session began, and the answer is {error}.
+///
+/// Compile: {id, device, problem, kernel?, family, configuration} -> {id, code}, {id, status, reason} or
+/// {id, error}.
 int run_compile_worker();
 
-/// Measure: first {device: name, problem, seed} -> {} or {error}; then
+/// Measure: first {device: name, problem, kernel?, seed} -> {} or {error}; then
 ///   {evaluate: {family, configuration, code?, timing}} -> {trial}
 ///   {time: {family, configuration, code?, timing}}     -> {timing} or {status, reason}
 int run_measure_worker();

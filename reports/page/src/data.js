@@ -227,7 +227,7 @@ export class Group {
   }
 
   throughput(us) {
-    return us ? (this.problem.flops / us) * 1e6 : null;
+    return us && this.problem.flops ? (this.problem.flops / us) * 1e6 : null;
   }
 }
 
@@ -247,9 +247,10 @@ export function arithmetic(precision, dtype = 'f32') {
 
 /**
  * The least time that the device's ceilings allow: {us, resource, measured, complete}. `complete` says that both
- * the memory's and the arithmetic's ceiling are known. Null when neither is.
+ * the memory's and the arithmetic's ceiling are known. Null when neither is, or the problem's work is not.
  */
 export function floorTime(group, precision) {
+  if (!group.problem.flops) return null;
   const ceiling = (resource) => group.device.ceilings.find((c) => c.resource === resource);
   const { resource, products } = arithmetic(precision, group.problem.dtype);
   const bounds = [];

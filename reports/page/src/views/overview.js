@@ -71,7 +71,7 @@ function configurationCell(s) {
 
 function devices(report, summaries) {
   const figures = report.devices
-    .map((device, index) => [device, summaries.filter((s) => s.group.deviceIndex === index)])
+    .map((device, index) => [device, summaries.filter((s) => s.group.deviceIndex === index && s.group.problem.flops)])
     .filter(([, list]) => list.some((s) => s.best !== null))
     .map(([device, list]) => deviceRooflineFigure(device, list));
   return figures.length > 0 && h('section', {}, h('h2', {}, 'Distance from the limits'), h('div', { class: 'figures' }, figures));

@@ -24,7 +24,7 @@ export function result(report, requirement, group) {
     h('h2', { class: 'problem', tabindex: -1 }, h('code', {}, group.problem.line)),
     tiles(s),
     s.best === null ? h('p', { class: 'lead' }, noBest(group, requirement)) : winner(report, s, openTrial),
-    group.ranked().length > 0 && section('Search and limits', [convergenceFigure(group, requirement), rooflineFigure(group, requirement)]),
+    group.ranked().length > 0 && section('Search and limits', [convergenceFigure(group, requirement), group.problem.flops && rooflineFigure(group, requirement)]),
     group.ranked().length > 0 && section('Can it be trusted?', [
       finalists(group, requirement).length > 0 && samplesFigure(group, requirement), accuracyFigure(group, requirement)]),
     knobSection(group),
@@ -51,7 +51,7 @@ function tiles(s) {
   const tile = (label, value, detail) => h('div', { class: 'tile' }, h('dt', {}, label), h('dd', {}, h('strong', {}, value), detail && h('small', {}, detail)));
   const against = (entry) => entry && `${entry.baseline.name}: ${format.time(entry.baseline.time)}${entry.accurate ? '' : ', not within the accuracy'}`;
   return h('dl', { class: 'tiles' },
-    tile('Best time', format.time(s.time), s.best === null ? null : `${format.rate(s.throughput)}`),
+    tile('Best time', format.time(s.time), s.throughput === null ? null : format.rate(s.throughput)),
     tile('Against the vendor library', s.vendor ? format.ratio(s.vendor.speedup) : format.MISSING, against(s.vendor) ?? 'no baseline on record'),
     tile('Against the default', s.default ? format.ratio(s.default.speedup) : format.MISSING, against(s.default) ?? 'no baseline on record'),
     tile('Of the physical limit', format.percent(s.share), s.floor ? `${resourceName(s.floor.resource)}: at least ${format.time(s.floor.us)}` : 'ceilings not on record'),
