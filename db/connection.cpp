@@ -26,12 +26,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kApplicationId = 0x6B6E6F62;  // "knob"; see db/migrations/0001_initial.sql
-constexpr int kBusyTimeoutMs = 60'000;
 
 constexpr int kOldestVersion = 1;
 
-/// A database may come from anywhere: what its schema says must not reach beyond it. (A writer cannot be as strict:
-/// SQLite counts json_valid(), which the schema's conditions use, among what it should not trust.)
+/// A database may come from anywhere: what its schema says must not reach beyond it. (A writer cannot be as
+/// strict: SQLite counts json_valid(), which the schema's conditions use, among what it should not trust.)
 void distrust(SQLite::Database& database) {
   database.exec("PRAGMA trusted_schema = OFF");
   database.exec("PRAGMA cell_size_check = ON");
@@ -107,6 +106,8 @@ void configure_journal(SQLite::Database& database, const fs::path& path) {
   set_journal_mode(database, log ? "WAL" : "DELETE");
   const bool logging = database.execAndGet("PRAGMA journal_mode").getString() == "wal";
   database.exec(logging ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL");
+  // Rarer checkpoints: each waits for the disk twice. The log then grows to 16 MB.
+  database.exec("PRAGMA wal_autocheckpoint = 4000");
 }
 
 /// An absolute path is never taken for SQLite's special names (":memory:", "file:...").

@@ -7,6 +7,9 @@
 
 namespace knobwise {
 
+/// How long a connection waits for the locks of others.
+inline constexpr int kBusyTimeoutMs = 60'000;
+
 /// An open file that is known to be a knobwise database of a readable version.
 struct Connection {
   SQLite::Database database;

@@ -24,21 +24,55 @@ Store& LayeredStore::writable() {
   return layers_.front();
 }
 
+namespace {
+
+std::optional<LayeredBest> best_on(const Store& store, std::int64_t problem,
+                                   const Stored<DeviceRecord>& device, const AccuracyLimits& limits,
+                                   const CurrentVersions& current) {
+  const BestAnswer answer = store.best(problem, device.id, limits, current);
+  if (!answer.trial) return std::nullopt;
+  return LayeredBest{.trial = *answer.trial,
+                     .family = store.family(answer.trial->family),
+                     .environment = store.environment(answer.trial->environment),
+                     .device = device.record};
+}
+
+/// The answer of one layer, from its device that is as near as `match` says.
+std::optional<LayeredBest> best_at(const Store& store, const std::string& line, const DeviceRecord& device,
+                                   DeviceMatch match, const AccuracyLimits& limits,
+                                   const CurrentVersions& current) {
+  const auto problem = store.find_problem(line);
+  if (!problem) return std::nullopt;
+  for (const auto& [candidate, how] : store.devices_like(device)) {
+    if (how != match) continue;
+    if (auto found = best_on(store, *problem, candidate, limits, current)) {
+      found->match = match;
+      return found;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<LayeredBest> LayeredStore::best(const std::string& problem_line, const DeviceRecord& device,
-                                              const AccuracyLimits& limits,
-                                              const CurrentVersions& current) const {
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    const Store& store = layers_[layer];
-    const auto problem_id = store.find_problem(problem_line);
-    const auto device_id = store.find_device(device);
-    if (!problem_id || !device_id) continue;
-    BestAnswer answer = store.best(*problem_id, *device_id, limits, current);
-    if (!answer.trial) continue;
-    return LayeredBest{.layer = layer,
-                       .trial = *answer.trial,
-                       .family = store.family(answer.trial->family),
-                       .environment = store.environment(answer.trial->environment),
-                       .device = store.device(*device_id)};
+                                              const AccuracyLimits& limits, const CurrentVersions& current,
+                                              std::vector<std::string>* notes) const {
+  std::vector<bool> damaged(layers_.size(), false);
+  for (const DeviceMatch match :
+       {DeviceMatch::same_device, DeviceMatch::same_hardware, DeviceMatch::same_architecture}) {
+    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+      if (damaged[layer]) continue;
+      try {
+        if (auto found = best_at(layers_[layer], problem_line, device, match, limits, current)) {
+          found->layer = layer;
+          return found;
+        }
+      } catch (const UserError& error) {
+        damaged[layer] = true;
+        if (notes) notes->push_back(error.what());
+      }
+    }
   }
   return std::nullopt;
 }

@@ -18,6 +18,7 @@ struct LayeredBest {
   FamilyRecord family;
   EnvironmentRecord environment;
   DeviceRecord device;
+  DeviceMatch match = DeviceMatch::same_device;  ///< How far `device` is the one that was asked for.
 };
 
 /// An ordered list of stores. The first may be writable and receives everything new; the others are only
@@ -35,10 +36,13 @@ class LayeredStore {
   /// The store that takes new rows; UserError when the first layer is read-only too.
   Store& writable();
 
-  /// Store::best() of the first layer that has an answer for this problem line on this
-  /// device (equal identity).
+  /// Store::best() for this problem line on the nearest device on record: an equal one in any layer, else one
+  /// of equal architecture and sizes under another name, else one of the same architecture, whose
+  /// configuration is a good start and whose time does not carry over. Of equally near devices, the first
+  /// layer's. A layer that turns out damaged adds a line to `notes`, and the others serve.
   std::optional<LayeredBest> best(const std::string& problem_line, const DeviceRecord& device,
-                                  const AccuracyLimits& limits, const CurrentVersions& current = {}) const;
+                                  const AccuracyLimits& limits, const CurrentVersions& current = {},
+                                  std::vector<std::string>* notes = nullptr) const;
 
  private:
   std::vector<Store> layers_;

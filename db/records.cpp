@@ -87,6 +87,12 @@ DeviceMatch match_devices(const DeviceRecord& a, const DeviceRecord& b) {
   return a.name == b.name ? DeviceMatch::same_device : DeviceMatch::same_hardware;
 }
 
+std::string_view to_string(DeviceMatch match) {
+  constexpr std::array<std::string_view, 4> kWords = {"same device", "same architecture and size",
+                                                      "same architecture", "different"};
+  return kWords.at(static_cast<std::size_t>(match));
+}
+
 bool same_device(const DeviceRecord& a, const DeviceRecord& b) {
   return match_devices(a, b) == DeviceMatch::same_device;
 }

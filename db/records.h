@@ -41,6 +41,9 @@ enum class DeviceMatch {
   different,
 };
 
+/// "same device", "same architecture and size", "same architecture", "different".
+std::string_view to_string(DeviceMatch match);
+
 /// True when both describe the same kind of device (see DeviceRecord for what counts).
 bool same_device(const DeviceRecord& a, const DeviceRecord& b);
 

@@ -58,6 +58,28 @@ struct StoreCounts {
   std::int64_t codes = 0;  ///< Trials with machine code.
 };
 
+/// Trials that share what decides whether they are stale; the ids of their database.
+struct TrialGroup {
+  std::int64_t device = 0, environment = 0, family = 0;
+  std::int64_t trials = 0;
+};
+
+/// Which trials to remove: those that meet any of the conditions.
+struct PruneOptions {
+  std::vector<TrialGroup> groups;  ///< All trials of these.
+  bool failed = false;
+  /// All but the fastest so many of each precision mode, and the fastest so many within 1e-4, for each
+  /// problem, device, environment and family version.
+  std::optional<std::int64_t> keep_best = std::nullopt;
+  bool code = false;  ///< All machine code, whatever becomes of its trials.
+};
+
+struct PruneResult {
+  std::int64_t trials = 0;
+  std::int64_t sessions = 0;  ///< Ended ones that lost their last trial.
+  std::int64_t codes = 0;     ///< Trials that lost their machine code, the removed ones included.
+};
+
 /// What a merge changed.
 struct MergeResult {
   std::int64_t sessions = 0, trials = 0, baselines = 0, codes = 0;  ///< Added.
@@ -199,6 +221,23 @@ class Store {
   /// of a baseline the one measured last. So merging again changes nothing, and the order of merges does not
   /// matter. Throws UserError, with nothing taken over, when the source cannot be read.
   MergeResult merge(const std::filesystem::path& source);
+
+  /// Trials counted by device, environment and family version.
+  std::vector<TrialGroup> groups() const;
+  /// Removes trials with all that belongs to them, in one transaction, then gives the space back to the disk
+  /// unless another process is at work on the file.
+  PruneResult prune(const PruneOptions& options);
+  /// What prune() would remove now.
+  PruneResult prune_preview(const PruneOptions& options);
+
+  /// What is wrong with the file, one line each: damage that SQLite finds, references to missing rows,
+  /// machine code that is not what was stored, figures that triggers keep and that do not agree. Reads all of
+  /// it.
+  std::vector<std::string> check() const;
+
+  /// Stores trials as another file has them, in one transaction: unlike insert_trial(), next to other
+  /// sessions' trials of the same work. One that its session has already is passed over.
+  void copy_trials(std::span<const TrialRecord> trials);
 
   // --- Machine code
   /// Stores the machine code of a trial, compressed; equal code is stored once. Replaces what the trial had.

@@ -115,16 +115,24 @@ class Merge {
         interned.reference, interned.table, condition));
   }
 
-  /// `decided`: the columns in which the greater row wins.
+  /// Of facts in JSON, the longer text: it says more.
+  static std::string greater_of(const std::string& column) {
+    if (column != "extra") return fmt::format("max({0}, excluded.{0})", column);
+    return "CASE WHEN (length(excluded.extra), excluded.extra) > (length(extra), extra) THEN excluded.extra "
+           "ELSE extra "
+           "END";
+  }
+
+  /// `decided`: the columns that take the greater value of both.
   template <class Record>
   void intern(const Interned& interned, const std::string& decided) {
     const std::string& names = column_names<Record>().names;
     std::string conflict = "NOTHING";
     if (!decided.empty()) {
-      std::string theirs;
+      std::string greater;
       for (const std::string& column : split(decided))
-        theirs += (theirs.empty() ? "" : ", ") + ("excluded." + column);
-      conflict = fmt::format("UPDATE SET ({0}) = ({1}) WHERE ({1}) > ({0})", decided, theirs);
+        greater += fmt::format("{0}{1} = {2}", greater.empty() ? "" : ", ", column, greater_of(column));
+      conflict = "UPDATE SET " + greater;
     }
     change(fmt::format(
         "INSERT INTO main.{0} ({1}) SELECT {1} FROM source.{0} WHERE true ON CONFLICT ({2}) DO {3}",
@@ -218,10 +226,16 @@ class Merge {
   MergeResult result_;
 };
 
-/// Lets go of the source and the maps, whatever happened.
+/// Takes memory for the merge, and lets go of it, the source and the maps, whatever happened.
 struct Attachment {
   SQLite::Database& database;
+  explicit Attachment(SQLite::Database& target) : database(target) {
+    // Entries of the indexes go all over the file; pages that do not stay in memory are written again and
+    // again.
+    database.exec("PRAGMA main.cache_size = -262144");
+  }
   ~Attachment() {
+    database.tryExec("PRAGMA main.cache_size = -2000");
     for (const Interned& interned : kInterned)
       database.tryExec(fmt::format("DROP TABLE IF EXISTS temp.{}_map", interned.reference));
     database.tryExec("DETACH source");
@@ -235,7 +249,7 @@ MergeResult Store::merge(const std::filesystem::path& source) {
   if (!path().empty() && std::filesystem::equivalent(path(), source, unequal)) return {};
   const bool source_holds_code = Store::open(source, Mode::read_only).impl_->holds_code();
   SQLite::Database& database = impl_->connection.database;
-  const Attachment attachment{database};
+  const Attachment attachment(database);
   return impl_->guard([&] {
     attach_read_only(database, source, "source");
     try {

@@ -30,6 +30,9 @@ constexpr const char* kMeetingLimits = R"(
            OR (?7 IS NOT NULL AND NOT coalesce(e.frac_outside <= ?7, 0))))
 ORDER BY t.time_us, t.id)";
 
+constexpr const char* kCopyConflict =
+    "ON CONFLICT (problem, device, family, environment, configuration, session) DO NOTHING";
+
 constexpr const char* kReplaceBaseline =
     "ON CONFLICT (problem, device, environment, name) DO UPDATE SET time_us = excluded.time_us, "
     "time_kind = excluded.time_kind, time_min_us = excluded.time_min_us, time_mean_us = "
@@ -179,6 +182,15 @@ std::vector<InsertResult> Store::insert_trials(std::span<const TrialRecord> tria
     results.reserve(trials.size());
     for (const TrialRecord& trial : trials) results.push_back(insert_one(*impl_, trial));
     return results;
+  });
+}
+
+void Store::copy_trials(std::span<const TrialRecord> trials) {
+  impl_->transact([&] {
+    for (const TrialRecord& trial : trials) {
+      const auto id = impl_->insert(trial, kCopyConflict);
+      if (id) impl_->insert_errors("trial_errors", "trial", *id, trial.errors);
+    }
   });
 }
 

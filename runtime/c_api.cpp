@@ -55,6 +55,16 @@ void require(const void* pointer, const char* name) {
   if (!pointer) throw knobwise::UserError(std::string(name) + ": a null pointer");
 }
 
+std::vector<std::filesystem::path> to_paths(const char* const* names, size_t count, const char* what) {
+  if (count > 0) require(names, what);
+  std::vector<std::filesystem::path> paths;
+  for (size_t i = 0; i < count; ++i) {
+    require(names[i], what);
+    paths.emplace_back(names[i]);
+  }
+  return paths;
+}
+
 knobwise::Requirement to_requirement(const knobwise_requirement* given) {
   knobwise::Requirement requirement;
   if (!given) return requirement;
@@ -80,15 +90,18 @@ const char* knobwise_last_error(void) {
 
 knobwise_status knobwise_open(const char* const* databases, size_t count, const char* device,
                               knobwise_dispatcher** dispatcher) {
+  return knobwise_open_trusting(databases, count, nullptr, 0, device, dispatcher);
+}
+
+knobwise_status knobwise_open_trusting(const char* const* databases, size_t count, const char* const* trusted,
+                                       size_t trusted_count, const char* device,
+                                       knobwise_dispatcher** dispatcher) {
   return guarded([&] {
     require(dispatcher, "dispatcher");
     *dispatcher = nullptr;
-    if (count > 0) require(databases, "databases");
     knobwise::DispatcherOptions options;
-    for (size_t i = 0; i < count; ++i) {
-      require(databases[i], "databases");
-      options.databases.emplace_back(databases[i]);
-    }
+    options.databases = to_paths(databases, count, "databases");
+    options.trusted = to_paths(trusted, trusted_count, "trusted");
     if (device) options.device = device;
     *dispatcher = new knobwise_dispatcher{knobwise::Dispatcher(std::move(options))};
   });

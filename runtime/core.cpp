@@ -143,7 +143,7 @@ std::vector<Core::Proposal> Core::proposals(const PlanKey& key, Provenance step,
     case Provenance::exact:
       return exact(key, notes);
     case Provenance::nearest:
-      return nearest(key);
+      return nearest(key, notes);
     default:
       return defaults(key, step);
   }
@@ -190,13 +190,14 @@ std::vector<TrialRecord> Core::ranked(const Store& store, std::int64_t problem, 
 
 // What a database holds of a problem line on devices that match well enough, for use on the key's problem.
 std::vector<Core::Proposal> Core::stored(Layer& layer, const std::string& line, const PlanKey& key,
-                                         DeviceMatch worst, std::vector<std::string>* notes) {
+                                         DeviceMatch nearest, DeviceMatch farthest,
+                                         std::vector<std::string>* notes) {
   std::vector<Proposal> found;
   const Store& store = layer.store;
   const auto problem = store.find_problem(line);
   if (!problem) return found;
   for (const auto& [device, match] : store.devices_like(device_record(device_->info()))) {
-    if (match > worst) continue;
+    if (match < nearest || match > farthest) continue;
     for (const TrialRecord& trial : ranked(store, *problem, device.id, key, layer, notes)) {
       if (found.size() == kRanked) return found;
       const FamilyRecord family = store.family(trial.family);
@@ -211,10 +212,15 @@ std::vector<Core::Proposal> Core::stored(Layer& layer, const std::string& line, 
       description.database = layer.path.string();
       description.based_on = line;
       description.based_on_device = device.record.name;
+      description.device_match = to_string(match);
       description.stale = family != family_record(*proposal.family);
       // Other sources, or another compiler, make other code than the tuner verified.
-      proposal.verified = !description.stale && same_software(store.environment(trial.environment),
-                                                              environment_record(device_->info()));
+      const EnvironmentRecord there = store.environment(trial.environment);
+      const EnvironmentRecord here = environment_record(device_->info());
+      proposal.verified = !description.stale && same_software(there, here);
+      proposal.same_driver = there.driver_version == here.driver_version;
+      proposal.layer = &layer;
+      proposal.trial = trial.id;
       found.push_back(std::move(proposal));
     }
     if (!found.empty()) return found;
@@ -225,16 +231,23 @@ std::vector<Core::Proposal> Core::stored(Layer& layer, const std::string& line, 
 std::vector<Core::Proposal> Core::exact(const PlanKey& key, std::vector<std::string>& notes) {
   std::vector<Proposal> found;
   const std::string line = key.problem().to_string();
-  for (Layer& layer : layers_) {
-    for (Proposal& proposal : stored(layer, line, key, DeviceMatch::same_hardware, &notes)) {
-      proposal.description.provenance = Provenance::exact;
-      found.push_back(std::move(proposal));
+  // The very device in any layer comes before its twin under another name.
+  for (const DeviceMatch match : {DeviceMatch::same_device, DeviceMatch::same_hardware}) {
+    for (Layer& layer : layers_) {
+      try {
+        for (Proposal& proposal : stored(layer, line, key, match, match, &notes)) {
+          proposal.description.provenance = Provenance::exact;
+          found.push_back(std::move(proposal));
+        }
+      } catch (const UserError& damage) {
+        notes.push_back(damage.what());  // the other layers serve
+      }
     }
   }
   return found;
 }
 
-std::vector<Core::Proposal> Core::nearest(const PlanKey& key) {
+std::vector<Core::Proposal> Core::nearest(const PlanKey& key, std::vector<std::string>& notes) {
   struct Neighbour {
     double distance;
     Layer* layer;
@@ -242,16 +255,20 @@ std::vector<Core::Proposal> Core::nearest(const PlanKey& key) {
     std::int64_t flops;
   };
   std::vector<Neighbour> neighbours;
+  const auto consider = [&](Layer& layer, const std::string& line) {
+    try {
+      const Problem other = Problem::parse(line);
+      if (const auto distance = problem_distance(key.problem(), other))
+        neighbours.push_back({*distance, &layer, line, other.flops()});
+    } catch (const UserError&) {
+      // A line of a newer vocabulary cannot be near.
+    }
+  };
   for (Layer& layer : layers_) {
-    for (const auto& [id, record] : layer.store.problems()) {
-      try {
-        const Problem other = Problem::parse(record.line);
-        if (const auto distance = problem_distance(key.problem(), other)) {
-          neighbours.push_back({*distance, &layer, record.line, other.flops()});
-        }
-      } catch (const UserError&) {
-        // A line of a newer vocabulary cannot be near.
-      }
+    try {
+      for (const auto& [id, record] : layer.store.problems()) consider(layer, record.line);
+    } catch (const UserError& damage) {
+      notes.push_back(damage.what());
     }
   }
   std::stable_sort(neighbours.begin(), neighbours.end(),
@@ -259,7 +276,13 @@ std::vector<Core::Proposal> Core::nearest(const PlanKey& key) {
   std::vector<Proposal> found;
   for (const Neighbour& neighbour : neighbours) {
     if (found.size() == kNeighbours) break;
-    auto proposals = stored(*neighbour.layer, neighbour.line, key, DeviceMatch::same_architecture, nullptr);
+    std::vector<Proposal> proposals;
+    try {
+      proposals = stored(*neighbour.layer, neighbour.line, key, DeviceMatch::same_device,
+                         DeviceMatch::same_architecture, nullptr);
+    } catch (const UserError& damage) {
+      notes.push_back(damage.what());
+    }
     if (proposals.empty()) continue;
     Proposal& proposal = proposals.front();
     proposal.verified = false;
@@ -301,6 +324,46 @@ std::unique_ptr<Executable> Core::load(const Problem& problem, const KernelFamil
   const CompiledCode code = code_cache_.get_or_compile(instance, device_->info());
   const std::lock_guard lock(device_mutex_);
   return device_->load(instance, code);
+}
+
+bool Core::may_run_code(const Layer& layer) const {
+  if (device_->info().backend != Backend::cpu) return true;
+  return std::ranges::any_of(options_.trusted, [&](const std::filesystem::path& trusted) {
+    std::error_code missing;
+    return std::filesystem::equivalent(trusted, layer.path, missing);
+  });
+}
+
+// The machine code that the database has of a measured configuration. Null, with a note where there is a
+// reason, when there is none that may and can be used: then it is compiled.
+std::unique_ptr<Executable> Core::load_stored(const Problem& problem, const Proposal& proposal,
+                                              std::vector<std::string>& notes) {
+  const PlanDescription& description = proposal.description;
+  // The code of another problem, or of other sources, is not what would be launched. Code for the processor
+  // is made for its very model.
+  if (description.provenance != Provenance::exact || description.stale || proposal.family->builtin())
+    return nullptr;
+  const bool cpu = device_->info().backend == Backend::cpu;
+  if (cpu && description.device_match != to_string(DeviceMatch::same_device)) return nullptr;
+  try {
+    auto image = proposal.layer->store.code(proposal.trial);
+    if (!image) return nullptr;
+    if (!may_run_code(*proposal.layer)) {
+      notes.push_back(
+          fmt::format("{} has machine code for the processor, which is not run: the database is not named "
+                      "as trusted",
+                      proposal.layer->path.string()));
+      return nullptr;
+    }
+    const KernelInstance instance =
+        proposal.family->instantiate(problem, description.configuration, device_->info());
+    const CompiledCode code{.image = std::move(*image), .resources = {}, .seconds = 0};
+    const std::lock_guard lock(device_mutex_);
+    return device_->load(instance, code);
+  } catch (const std::exception& error) {
+    notes.push_back(fmt::format("stored machine code is not used: {}", error.what()));
+    return nullptr;
+  }
 }
 
 // The worst error over the distributions. The output is poisoned with NaN before each run.
@@ -355,12 +418,16 @@ std::unique_ptr<Choice> Core::realise(const PlanKey& key, Proposal proposal,
   };
   if (!allows(key.requirement(), description.configuration)) return reject("is not deterministic");
   try {
-    std::unique_ptr<Executable> executable = load(problem, family, description.configuration);
+    std::unique_ptr<Executable> executable = load_stored(problem, proposal, notes);
+    description.stored_code = executable != nullptr;
+    // That code is what the tuner verified; no compiler comes between.
+    const bool verified = executable ? proposal.same_driver : proposal.verified;
+    if (!executable) executable = load(problem, family, description.configuration);
     const auto limit = key.requirement().max_workspace_bytes;
     if (limit && executable->workspace_bytes() > *limit) {
       return reject(fmt::format("needs {} bytes of workspace", executable->workspace_bytes()));
     }
-    if (!proposal.verified) {
+    if (!verified) {
       const ErrorMetrics worst = known_or_verified(problem, family, description.configuration, *executable);
       if (!effective_accuracy(problem, key.requirement()).accepts(worst)) {
         return reject(fmt::format("verified here, its error is too large: at most {:.2g}, relative {:.2g}",

@@ -46,16 +46,23 @@ class Core {
     const KernelFamily* family = nullptr;
     PlanDescription description;
     bool verified = false;  // by the tuner, for this problem
+    // Where its machine code may be; it was verified as it is there, under the same driver or not.
+    Layer* layer = nullptr;
+    std::int64_t trial = 0;
+    bool same_driver = false;
   };
 
   void open_layers();
   std::unique_ptr<Choice> decide(const PlanKey& key);
   std::vector<Proposal> proposals(const PlanKey& key, Provenance step, std::vector<std::string>& notes);
   std::vector<Proposal> exact(const PlanKey& key, std::vector<std::string>& notes);
-  std::vector<Proposal> nearest(const PlanKey& key);
+  std::vector<Proposal> nearest(const PlanKey& key, std::vector<std::string>& notes);
   std::vector<Proposal> defaults(const PlanKey& key, Provenance step);
-  std::vector<Proposal> stored(Layer& layer, const std::string& line, const PlanKey& key, DeviceMatch worst,
-                               std::vector<std::string>* notes);
+  std::vector<Proposal> stored(Layer& layer, const std::string& line, const PlanKey& key, DeviceMatch nearest,
+                               DeviceMatch farthest, std::vector<std::string>* notes);
+  bool may_run_code(const Layer& layer) const;
+  std::unique_ptr<Executable> load_stored(const Problem& problem, const Proposal& proposal,
+                                          std::vector<std::string>& notes);
   std::vector<TrialRecord> ranked(const Store& store, std::int64_t problem, std::int64_t device,
                                   const PlanKey& key, const Layer& layer, std::vector<std::string>* notes);
   bool fits(const PlanKey& key, const KernelFamily& family, const Configuration& configuration) const;

@@ -49,6 +49,9 @@ std::string PlanDescription::to_string() const {
                                  knobwise::to_string(provenance));
   if (stale) text += ", stale";
   if (!based_on.empty() && based_on != problem) text += fmt::format(", from '{}'", based_on);
+  if (!device_match.empty() && based_on_device != device)
+    text += fmt::format(", measured on {}: {}", based_on_device, device_match);
+  if (stored_code) text += ", stored code";
   if (predicted_us) text += fmt::format(", {:.4g} us", *predicted_us);
   return text + ")";
 }
@@ -73,6 +76,8 @@ std::string PlanDescription::to_json() const {
   json["database"] = database;
   json["based_on"] = based_on;
   json["based_on_device"] = based_on_device;
+  json["device_match"] = device_match;
+  json["stored_code"] = stored_code;
   json["workspace_bytes"] = workspace_bytes;
   json["packed_bytes"] = packed_bytes;
   json["stale"] = stale;

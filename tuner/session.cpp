@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "db/identifiers.h"
+#include "kernels/code_cache.h"
 #include "kernels/family.h"
 #include "runtime/records.h"
 #include "search_spaces/user_error.h"
@@ -89,6 +90,7 @@ class Session {
   void retime_finalists(Evaluator& evaluator);
   void record_baselines();
   void find_best();
+  void store_code();
   bool accepts(const TrialRecord& trial) const { return trial.timing && meets(trial.errors, limits_); }
   bool interrupted() const { return options_.interrupted && *options_.interrupted; }
 
@@ -385,6 +387,20 @@ void Session::find_best() {
   if (result_.best) result_.best_family = store_.family(result_.best->family).name;
 }
 
+// The compile workers left the code in the cache that all processes share.
+void Session::store_code() {
+  if (!options_.store_code || !result_.best) return;
+  const KernelFamily* family = find_family(devices_.info.backend, result_.best_family);
+  if (!family || family->builtin()) return;
+  const KernelInstance instance =
+      family->instantiate(problem_, Configuration::from_json(result_.best->configuration), devices_.info);
+  try {
+    store_.put_code(result_.best->id, CodeCache().get_or_compile(instance, devices_.info).image);
+  } catch (const TrialError& error) {
+    note(fmt::format("the machine code is not stored: {}", error.what()));
+  }
+}
+
 // Completes what the evaluator found out and commits it.
 void Session::store(EvaluationResult& finished, const FamilySearch& search) {
   TrialRecord& trial = finished.trial;
@@ -416,6 +432,7 @@ void Session::finish(Evaluator& evaluator) {
   retime_finalists(evaluator);
   record_baselines();
   find_best();
+  store_code();
   result_.state = interrupted() ? SessionState::interrupted : SessionState::finished;
   store_.finish_session(result_.id, result_.state);
   running_ = false;

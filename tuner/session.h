@@ -41,6 +41,7 @@ struct SessionOptions {
   bool overlap = true;  ///< False: one configuration after the other is compiled, then measured.
   double compile_limit_seconds = 120;  ///< A compilation is stopped after this.
   double run_limit_seconds = 30;       ///< A trial is stopped when it exceeds its expected runs by this.
+  bool store_code = false;  ///< Store the machine code of the best configuration.
   std::string command_line;
   const volatile std::sig_atomic_t* interrupted = nullptr;
 };

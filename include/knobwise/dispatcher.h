@@ -96,6 +96,10 @@ struct PlanDescription {
   std::string database;         ///< The file that answered; empty beyond the first two steps.
   std::string based_on;         ///< The problem line of the answer: another one for `nearest`.
   std::string based_on_device;  ///< The device it was measured on.
+  /// How far that device is this one: "same device", "same architecture and size" (under another name), "same
+  /// architecture"; empty beyond the first two steps.
+  std::string device_match;
+  bool stored_code = false;  ///< Runs machine code from the database: nothing was compiled.
   std::size_t workspace_bytes = 0;
   std::size_t packed_bytes = 0;
   bool stale = false;              ///< Measured with another version of the family's source.
@@ -216,6 +220,10 @@ struct DispatcherOptions {
   /// Tuning databases, opened read-only; the first that has an answer wins (user before site before shipped).
   /// One that is missing or unreadable is reported in Dispatcher::notes() and passed over.
   std::vector<std::filesystem::path> databases = {};
+  /// Those of `databases` whose machine code for the processor may be run, as far as they have any: it has
+  /// all the rights of this process, so name only files that nobody else can write. Machine code for a GPU
+  /// needs no trust: see docs/security.md.
+  std::vector<std::filesystem::path> trusted = {};
   /// "cpu", "cuda", "cuda:N", or "best": the first CUDA device if there is one, else the CPU.
   std::string device = "best";
   /// Where compiled code is kept between processes; empty: $KNOBWISE_CACHE, else $XDG_CACHE_HOME/knobwise,

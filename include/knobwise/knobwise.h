@@ -53,6 +53,11 @@ const char* knobwise_last_error(void);
  * A database that cannot be read costs a warning in the log, no failure. */
 knobwise_status knobwise_open(const char* const* databases, size_t count, const char* device,
                               knobwise_dispatcher** dispatcher);
+/* The same, running machine code for the processor that those of the databases hold that are also in `trusted`:
+ * it has all the rights of this process. */
+knobwise_status knobwise_open_trusting(const char* const* databases, size_t count, const char* const* trusted,
+                                       size_t trusted_count, const char* device,
+                                       knobwise_dispatcher** dispatcher);
 /* Plans stay usable. NULL is allowed. */
 void knobwise_close(knobwise_dispatcher* dispatcher);
 /* Reads the databases again for plans from now on. */

@@ -3,20 +3,24 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "db/store.h"
+#include "search_spaces/user_error.h"
 #include "tests/db/fixtures.h"
 
 namespace knobwise::testing {
 namespace {
 
-constexpr int kProcesses = 8;
+constexpr int kProcesses = 16;
 constexpr int kTrialsEach = 60;
 
 /// A child process that runs `body` and exits with 0 unless it throws.
@@ -47,7 +51,7 @@ class ConcurrencyTest : public FolderTest {
   }
 };
 
-TEST_F(ConcurrencyTest, EightProcessesCreateAndFillOneFileWithoutLoss) {
+TEST_F(ConcurrencyTest, SixteenProcessesCreateAndFillOneFileWithoutLoss) {
   const std::filesystem::path path = file("shared.db");
   std::vector<pid_t> children;
   for (int process = 0; process < kProcesses; ++process) {
@@ -70,6 +74,123 @@ TEST_F(ConcurrencyTest, EightProcessesCreateAndFillOneFileWithoutLoss) {
   EXPECT_EQ(counts.sessions, kProcesses);
   EXPECT_EQ(counts.devices + counts.environments + counts.problems + counts.families, 4);
   expect_sound(path);
+}
+
+/// Sixteen writers for some seconds (KNOBWISE_TEST_SECONDS, else 2), with a reader that looks all the while.
+TEST_F(ConcurrencyTest, WritersForAWhileLoseNothingAndAReaderSeesWholeTransactions) {
+  const char* wanted = std::getenv("KNOBWISE_TEST_SECONDS");
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(wanted ? std::atoi(wanted) : 2);
+  const std::filesystem::path path = file("busy.db");
+  Store::open(path, Store::Mode::read_write);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  std::vector<pid_t> children;
+  for (int process = 0; process < kProcesses; ++process) {
+    children.push_back(spawn([&] {
+      Store store = Store::open(path, Store::Mode::read_write);
+      const Ids ids = intern_all(store);
+      std::int32_t stored = 0;
+      for (; std::chrono::steady_clock::now() < end; ++stored) {
+        TrialRecord record = trial(ids, process * 10'000'000 + stored, 1 + stored % 50);
+        record.session_order = stored;
+        const InsertResult result = store.insert_trial(record);
+        if (stored % 10 == 0) store.update_timing(result.id, timing(2));
+        if (stored % 10 == 5) store.mark_failed(result.id, TrialStatus::crashed, "x");
+        if (stored % 10 == 7) store.put_code(result.id, std::to_string(stored % 3));
+      }
+      if (::write(ends[1], &stored, sizeof stored) != sizeof stored)
+        throw std::runtime_error("nobody listens");
+    }));
+  }
+  close(ends[1]);
+  while (std::chrono::steady_clock::now() < end) {
+    // A trial without its errors, or tallies that do not agree, would be half a transaction.
+    const Store reader = Store::open(path, Store::Mode::read_only);
+    SQLite::Database database(path.string());
+    SQLite::Transaction snapshot(database);
+    EXPECT_EQ(database
+                  .execAndGet(
+                      "SELECT count(*) FROM trials AS t WHERE (SELECT count(*) FROM trial_errors WHERE trial "
+                      "= t.id) <> 3")
+                  .getInt(),
+              0);
+    EXPECT_EQ(database.execAndGet("SELECT coalesce(sum(trials), 0) FROM tallies").getInt(),
+              database.execAndGet("SELECT count(*) FROM trials").getInt());
+  }
+  for (const pid_t child : children) EXPECT_EQ(wait_for(child), 0);
+  std::int64_t reported = 0;
+  for (std::int32_t stored; read(ends[0], &stored, sizeof stored) == sizeof stored;) reported += stored;
+  close(ends[0]);
+  const Store store = Store::open(path, Store::Mode::read_only);
+  EXPECT_EQ(store.counts().trials, reported);
+  EXPECT_GT(reported, kProcesses);
+  EXPECT_EQ(store.check(), std::vector<std::string>());
+  RecordProperty("trials", static_cast<int>(reported));
+}
+
+/// RLIMIT_FSIZE stands in for the end of the disk.
+TEST_F(ConcurrencyTest, AFullDiskIsAUserErrorAndLosesNothingThatWasStored) {
+  const std::filesystem::path path = file("full.db");
+  Store::open(path, Store::Mode::read_write);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = spawn([&] {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{2'000'000, 2'000'000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    Store store = Store::open(path, Store::Mode::read_write);
+    const Ids ids = intern_all(store);
+    try {
+      for (std::int32_t i = 0; i < 100'000; ++i) {
+        store.insert_trial(trial(ids, i, 10));
+        if (::write(ends[1], &i, sizeof i) != sizeof i) throw std::runtime_error("nobody listens");
+      }
+      throw std::runtime_error("the disk was never full");
+    } catch (const UserError& error) {
+      if (std::string(error.what()).find("full.db") == std::string::npos)
+        throw std::runtime_error(error.what());
+    }
+    // Reading goes on, and writing fails as clearly again.
+    if (store.counts().trials == 0) throw std::runtime_error("nothing can be read");
+    try {
+      store.insert_trial(trial(ids, 200'000, 10));
+    } catch (const UserError&) {
+    }
+  });
+  close(ends[1]);
+  std::int64_t reported = 0;
+  for (std::int32_t i; read(ends[0], &i, sizeof i) == sizeof i;) ++reported;
+  close(ends[0]);
+  EXPECT_EQ(wait_for(child), 0);
+  EXPECT_GT(reported, 20);
+  Store store = Store::open(path, Store::Mode::read_write);
+  EXPECT_GE(store.counts().trials, reported);
+  EXPECT_EQ(store.check(), std::vector<std::string>());
+  EXPECT_TRUE(store.insert_trial(trial(intern_all(store), 300'000, 10)).inserted);
+}
+
+TEST_F(ConcurrencyTest, AKilledMergeOrPruneIsDoneWholeOrNotAtAll) {
+  {
+    Store store = Store::open(file("source.db"), Store::Mode::read_write);
+    const Ids ids = intern_all(store);
+    for (int i = 0; i < 3000; ++i) store.insert_trial(trial(ids, i, 10));
+  }
+  for (int round = 0; round < 8; ++round) {
+    const std::filesystem::path path = file("target" + std::to_string(round) + ".db");
+    Store::open(path, Store::Mode::read_write);
+    const pid_t child = spawn([&] {
+      Store store = Store::open(path, Store::Mode::read_write);
+      store.merge(file("source.db"));
+      store.prune({.groups = {}, .keep_best = 100});
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(15 * round));
+    kill(child, SIGKILL);
+    wait_for(child);
+    const Store store = Store::open(path, Store::Mode::read_write);
+    const std::int64_t trials = store.counts().trials;
+    EXPECT_TRUE(trials == 0 || trials == 3000 || trials == 100) << trials;
+    EXPECT_EQ(store.check(), std::vector<std::string>());
+  }
 }
 
 TEST_F(ConcurrencyTest, TheSameWorkInTwoProcessesIsStoredOnce) {

@@ -60,11 +60,35 @@ TEST_F(LayeredStoreTest, AStaleLayerIsPassedOver) {
   EXPECT_EQ(stores.best("conv A", gpu(), allclose_limits(), {{family()}})->layer, 1u);
 }
 
-TEST_F(LayeredStoreTest, AnotherDeviceOfTheSameNameHasNoAnswer) {
+TEST_F(LayeredStoreTest, TheNearestDeviceAnswersAndSaysHowNearItIs) {
   fill("user.db", "conv A", 20, 0);
-  DeviceRecord half = gpu();
-  half.multiprocessors = 66;
-  EXPECT_EQ(open({"user.db"}).best("conv A", half, allclose_limits()), std::nullopt);
+  DeviceRecord twin = gpu(), slice = gpu(), stranger = gpu();
+  twin.name = "NVIDIA H200 NVL";
+  slice.name = "NVIDIA H200 MIG 1g.18gb", slice.multiprocessors = 16, slice.memory_bytes /= 8;
+  stranger.architecture = "sm_80";
+  const LayeredStore stores = open({"user.db"});
+  EXPECT_EQ(stores.best("conv A", gpu(), allclose_limits())->match, DeviceMatch::same_device);
+  const auto from_twin = stores.best("conv A", twin, allclose_limits());
+  EXPECT_EQ(from_twin->match, DeviceMatch::same_hardware);
+  EXPECT_EQ(from_twin->device.name, "NVIDIA H200");
+  EXPECT_EQ(stores.best("conv A", slice, allclose_limits())->match, DeviceMatch::same_architecture);
+  EXPECT_FALSE(stores.best("conv A", stranger, allclose_limits()).has_value());
+}
+
+TEST_F(LayeredStoreTest, AnEqualDeviceInALaterLayerComesBeforeATwinInAnEarlierOne) {
+  fill("user.db", "conv A", 20, 0);
+  DeviceRecord twin = gpu();
+  twin.name = "NVIDIA H200 NVL";
+  {
+    Store store = Store::open(file("site.db"), Store::Mode::read_write);
+    Ids ids = intern_all(store);
+    ids.device = store.intern_device(twin);
+    ids.problem = store.intern_problem(problem("conv A"));
+    store.insert_trial(trial(ids, 0, 30));
+  }
+  const auto found = open({"user.db", "site.db"}).best("conv A", twin, allclose_limits());
+  EXPECT_EQ(found->layer, 1u);
+  EXPECT_EQ(found->match, DeviceMatch::same_device);
 }
 
 TEST_F(LayeredStoreTest, OnlyTheFirstLayerIsWritten) {

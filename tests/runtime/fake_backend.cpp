@@ -102,11 +102,12 @@ class FakeDevice : public Device {
     ++machine().verifications;
     return verify_host(problem, buffers, tile, seed);
   }
-  std::unique_ptr<Executable> load(const KernelInstance& instance, const CompiledCode&) override {
-    // The source is "problem line\nconfiguration".
-    const std::size_t end = instance.source.find('\n');
-    return std::make_unique<FakeExecutable>(Problem::parse(instance.source.substr(0, end)),
-                                            Configuration::from_json(instance.source.substr(end + 1)));
+  std::unique_ptr<Executable> load(const KernelInstance&, const CompiledCode& code) override {
+    // The code is its source: "problem line\nconfiguration".
+    const std::size_t end = code.image.find('\n');
+    if (end == std::string::npos) throw TrialError("load_failed", "this is no code");
+    return std::make_unique<FakeExecutable>(Problem::parse(code.image.substr(0, end)),
+                                            Configuration::from_json(code.image.substr(end + 1)));
   }
   Timing time(Executable&, const Buffers&, const TimingOptions&) override { return {}; }
 

@@ -33,6 +33,7 @@ nlohmann::json to_json(const Problem& problem, const LayeredBest& answer, const 
                              {"errors", errors},
                              {"provenance",
                               {{"kind", "exact"},
+                               {"device_match", to_string(answer.match)},
                                {"database", database},
                                {"device", answer.device.name},
                                {"architecture", answer.device.architecture},
@@ -72,7 +73,8 @@ int best(const std::vector<std::string>& arguments) {
       parse(arguments,
             {"best PROBLEM|--kernel FILE [OPTIONS]",
              "Looks up the fastest stored configuration that meets the accuracy, measured for this\n"
-             "very problem on an equal device with the kernels of this build.",
+             "very problem with the kernels of this build: on an equal device, else on one of equal\n"
+             "architecture and size, else on one of the same architecture, and says which.",
              "  knobwise best 'conv2d n=8 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 bias | relu'\n"
              "  knobwise best 'conv1d n=16 c=128 w=1024 k=256 s=3' --accuracy tf32 --json\n"
              "  knobwise best --kernel transpose.T1.json\n"},
@@ -84,8 +86,10 @@ int best(const std::vector<std::string>& arguments) {
   const DeviceInfo device = chosen_device(*variables, kernel).info;
   const auto paths = database_paths(*variables);
   const LayeredStore stores = open_databases(paths);
+  std::vector<std::string> notes;
   const auto answer = stores.best(problem.to_string(), device_record(device), accuracy_limits(requirement),
-                                  current_versions(problem, kernel, device.backend));
+                                  current_versions(problem, kernel, device.backend), &notes);
+  for (const std::string& note : notes) std::cerr << "note: " << note << "\n";
   if (!answer) {
     std::cerr << fmt::format(
         "knobwise: nothing stored for '{}' on {} that meets '{}'; tune it: knobwise tune {} --db {}\n",
@@ -93,8 +97,8 @@ int best(const std::vector<std::string>& arguments) {
         paths.front().string());
     return kJobFailed;
   }
-  const std::string database = paths[answer->layer].string();
   const Store& store = stores.layer(answer->layer);
+  const std::string database = store.path().string();
   if (variables->count("json")) {
     std::cout << to_json(problem, *answer, database, store).dump(2) << "\n";
     return kSuccess;
@@ -114,6 +118,11 @@ int best(const std::vector<std::string>& arguments) {
                                ? ""
                                : fmt::format("driver {}, ", answer->environment.driver_version),
                            compiler);
+  if (answer->match != DeviceMatch::same_device) {
+    std::cout << fmt::format(
+        "  device    not this one ({}), but of the {}{}\n", device.name, to_string(answer->match),
+        answer->match == DeviceMatch::same_architecture ? ": the time does not carry over" : "");
+  }
   return kSuccess;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
@@ -17,6 +18,15 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr unsigned kHelpWidth = 80;
+
+// "db merge" of "db merge OUT IN...".
+std::string command_of(const Help& help) {
+  std::istringstream words(help.usage);
+  std::string command;
+  for (std::string word; words >> word && std::islower(static_cast<unsigned char>(word.front()));)
+    command += (command.empty() ? "" : " ") + word;
+  return command;
+}
 
 void print_help(const Help& help, const Options& options) {
   std::cout << "Usage: knobwise " << help.usage << "\n\n" << help.description << "\n\n" << options;
@@ -45,7 +55,8 @@ bool names(const std::string& word, const DeviceInfo& device, const std::vector<
 }  // namespace
 
 std::optional<Variables> parse(const std::vector<std::string>& arguments, const Help& help, Options options,
-                               const char* positional, bool positional_required) {
+                               const char* positional, bool positional_required,
+                               std::size_t most_positional) {
   Options visible("Options", kHelpWidth, kHelpWidth / 2);
   visible.add(options).add_options()("help,h", "show this help");
   Options all = visible;
@@ -59,8 +70,7 @@ std::optional<Variables> parse(const std::vector<std::string>& arguments, const 
     po::store(po::command_line_parser(arguments).options(all).positional(positions).run(), variables);
     po::notify(variables);
   } catch (const po::error& error) {
-    throw UserError(fmt::format("{}; see 'knobwise {} --help'", error.what(),
-                                help.usage.substr(0, help.usage.find(' '))));
+    throw UserError(fmt::format("{}; see 'knobwise {} --help'", error.what(), command_of(help)));
   }
   if (variables.count("help")) {
     print_help(help, visible);
@@ -69,7 +79,7 @@ std::optional<Variables> parse(const std::vector<std::string>& arguments, const 
   if (positional) {
     const std::size_t given =
         variables.count(positional) ? variables[positional].as<std::vector<std::string>>().size() : 0;
-    if ((given == 0 && positional_required) || given > 1) {
+    if ((given == 0 && positional_required) || given > most_positional) {
       throw UserError(fmt::format(
           "{}; usage: knobwise {}",
           given == 0 ? "an argument is missing" : "too many arguments (quote a problem line)", help.usage));
@@ -126,13 +136,22 @@ std::vector<std::filesystem::path> database_paths(const Variables& variables) {
 
 LayeredStore open_databases(const std::vector<std::filesystem::path>& paths) {
   std::vector<Store> stores;
+  std::vector<std::string> reasons;
   for (const auto& path : paths) {
-    if (!std::filesystem::exists(path)) {
-      throw UserError(fmt::format("{}: there is no such database; 'knobwise tune PROBLEM --db {}' makes one",
-                                  path.string(), path.string()));
+    try {
+      if (!std::filesystem::exists(path)) {
+        throw UserError(
+            fmt::format("{}: there is no such database; 'knobwise tune PROBLEM --db {}' makes one",
+                        path.string(), path.string()));
+      }
+      stores.push_back(Store::open(path, Store::Mode::read_only));
+    } catch (const UserError& error) {
+      reasons.push_back(error.what());
     }
-    stores.push_back(Store::open(path, Store::Mode::read_only));
   }
+  if (stores.empty()) throw UserError(reasons.front());
+  for (const std::string& reason : reasons)
+    std::cerr << "note: " << reason << "; the other databases serve\n";
   return LayeredStore(std::move(stores));
 }
 

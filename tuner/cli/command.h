@@ -34,7 +34,8 @@ using Variables = boost::program_options::variables_map;
 /// them (or when `required_positional` is missing: then throws UserError that shows the usage). Throws
 /// UserError for bad options.
 std::optional<Variables> parse(const std::vector<std::string>& arguments, const Help& help, Options options,
-                               const char* positional = nullptr, bool positional_required = true);
+                               const char* positional = nullptr, bool positional_required = true,
+                               std::size_t most_positional = 1);
 
 // Groups of options that several subcommands take.
 void add_database(Options& options);
@@ -46,7 +47,8 @@ void add_json(Options& options);
 
 /// --db in order, else KNOBWISE_DB (separated by colons), else knobwise.db in the current folder.
 std::vector<std::filesystem::path> database_paths(const Variables& variables);
-/// Opens existing databases for reading. Throws UserError that says how to make one when a file is missing.
+/// Opens existing databases for reading. One that cannot be used is said on standard error and left out; if
+/// none can, throws UserError, which says how to make one when the file is missing.
 LayeredStore open_databases(const std::vector<std::filesystem::path>& paths);
 /// A device by the name that open_device() takes ("cpu", "cuda:0"), and its description.
 struct ChosenDevice {

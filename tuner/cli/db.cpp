@@ -1,7 +1,9 @@
+// `db`: picks the action.
+#include "tuner/cli/db.h"
+
 #include <fmt/format.h>
 
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "search_spaces/user_error.h"
 #include "tuner/cli/command.h"
@@ -9,66 +11,57 @@
 namespace knobwise::cli {
 namespace {
 
-nlohmann::json info_json(const Store& store) {
-  const StoreCounts counts = store.counts();
-  nlohmann::json devices = nlohmann::json::array();
-  for (const auto& [id, device] : store.devices()) {
-    devices.push_back(
-        {{"backend", device.backend}, {"name", device.name}, {"architecture", device.architecture}});
-  }
-  return {{"path", store.path().string()},
-          {"schema", store.version()},
-          {"bytes", std::filesystem::file_size(store.path())},
-          {"devices", devices},
-          {"problems", counts.problems},
-          {"families", counts.families},
-          {"sessions", counts.sessions},
-          {"trials", counts.trials},
-          {"trials_ok", counts.trials_ok},
-          {"baselines", counts.baselines},
-          {"environments", counts.environments}};
-}
+struct Action {
+  const char* name;
+  int (*run)(const std::vector<std::string>&);
+  const char* summary;
+};
 
-void print_info(const Store& store) {
-  const StoreCounts counts = store.counts();
-  std::cout << fmt::format("{}: schema version {}, {}\n", store.path().string(), store.version(),
-                           format_bytes(static_cast<std::int64_t>(std::filesystem::file_size(store.path()))));
-  std::cout << fmt::format("  {} problems, {} sessions, {} trials ({} ok, {} failed), {} baselines\n",
-                           counts.problems, counts.sessions, counts.trials, counts.trials_ok,
-                           counts.trials - counts.trials_ok, counts.baselines);
-  for (const auto& [id, device] : store.devices()) {
-    std::cout << fmt::format("  device: {} ({}), {}\n", device.name, device.architecture, device.backend);
-  }
-  for (const auto& [id, problem] : store.problems())
-    std::cout << fmt::format("  problem: {}\n", problem.line);
+constexpr Action kActions[] = {
+    {"info", db_info, "say what each database holds and what of it is stale"},
+    {"merge", db_merge, "take over everything of other databases"},
+    {"export", db_export, "write T4 JSON, CSV or SQL text"},
+    {"import", db_import, "read what export wrote"},
+    {"prune", db_prune, "remove stale, failed or slow trials"},
+    {"check", db_check, "look for damage and impossible configurations"},
+    {"salvage", db_salvage, "get out of a damaged file what can be read"},
+};
+
+void print_usage(std::ostream& out) {
+  out << "Usage: knobwise db ACTION [ARGUMENTS]\n\nActions:\n";
+  for (const Action& action : kActions) out << fmt::format("  {:<9}{}\n", action.name, action.summary);
+  out << "\n'knobwise db ACTION --help' explains each. docs/schema.md describes the tables.\n"
+         "\nExamples:\n"
+         "  knobwise db info --db mine.db --db site.db\n"
+         "  knobwise db merge all.db node1.db node2.db\n"
+         "  knobwise db prune --stale --keep-best 10 --db all.db\n";
 }
 
 }  // namespace
 
 int db(const std::vector<std::string>& arguments) {
-  Options options;
-  add_database(options);
-  add_json(options);
-  const auto variables = parse(
-      arguments,
-      {"db info [--db FILE]...", "Says what each database holds.", "  knobwise db info --db tuned.db\n"},
-      options, "action");
-  if (!variables) return kSuccess;
-  const std::string action = (*variables)["action"].as<std::vector<std::string>>().front();
-  if (action != "info")
-    throw UserError(fmt::format("db: there is no action '{}'; use: knobwise db info", action));
-  const auto paths = database_paths(*variables);
-  const LayeredStore stores = open_databases(paths);
-  nlohmann::json document = nlohmann::json::array();
-  for (std::size_t i = 0; i < stores.size(); ++i) {
-    if (variables->count("json")) {
-      document.push_back(info_json(stores.layer(i)));
-    } else {
-      print_info(stores.layer(i));
-    }
+  if (arguments.empty()) {
+    print_usage(std::cerr);
+    return kBadRequest;
   }
-  if (variables->count("json")) std::cout << document.dump(2) << "\n";
-  return kSuccess;
+  if (arguments[0] == "--help" || arguments[0] == "-h") {
+    print_usage(std::cout);
+    return kSuccess;
+  }
+  for (const Action& action : kActions) {
+    if (arguments[0] == action.name) return action.run({arguments.begin() + 1, arguments.end()});
+  }
+  throw UserError(fmt::format("db: there is no action '{}'; see 'knobwise db --help'", arguments[0]));
+}
+
+std::filesystem::path the_database(const Variables& variables) {
+  const auto paths = database_paths(variables);
+  if (paths.size() != 1) throw UserError("give one database with --db");
+  if (!std::filesystem::exists(paths.front())) {
+    throw UserError(fmt::format("{}: there is no such database; 'knobwise tune PROBLEM --db {}' makes one",
+                                paths.front().string(), paths.front().string()));
+  }
+  return paths.front();
 }
 
 }  // namespace knobwise::cli

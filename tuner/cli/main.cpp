@@ -1,6 +1,7 @@
 // The knobwise executable: picks the subcommand and turns errors into one line and an exit status.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -31,7 +32,7 @@ constexpr Subcommand kSubcommands[] = {
     {"report", cli::report, "write the HTML report of a database"},
     {"simulate", cli::simulate, "compare search strategies on a recorded space"},
     {"cache", cli::cache, "say what the cache of compiled code holds, or empty it"},
-    {"db", cli::db, "say what a database holds"},
+    {"db", cli::db, "look into databases, merge, export, prune, check and salvage them"},
 };
 
 void print_usage(std::ostream& out) {
@@ -81,6 +82,8 @@ int dispatch(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A file that may not grow further is an error to report, not a death.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return dispatch({argv + 1, argv + argc});
   } catch (const UserError& error) {

@@ -128,7 +128,10 @@ int run(const std::vector<std::string>& arguments) {
       ("all", "run every problem that was tuned for the device, and print a table")                  //
       ("seed", po::value<std::uint64_t>()->value_name("N"), "of the inputs [a new one every time]")  //
       ("allow", po::value<std::string>()->default_value("all")->value_name("STEPS"),
-       "steps of the lookup that may answer: exact,nearest,family_default,vendor,reference");
+       "steps of the lookup that may answer: exact,nearest,family_default,vendor,reference")  //
+      ("trust", po::value<std::vector<std::string>>()->composing()->value_name("FILE"),
+       "run machine code for the processor that this one of the databases holds; may be repeated "
+       "(docs/security.md)");
   add_json(options);
   const auto variables =
       parse(arguments,
@@ -145,6 +148,10 @@ int run(const std::vector<std::string>& arguments) {
 
   DispatcherOptions dispatching;
   dispatching.databases = database_paths(*variables);
+  if (variables->count("trust")) {
+    for (const std::string& path : (*variables)["trust"].as<std::vector<std::string>>())
+      dispatching.trusted.emplace_back(path);
+  }
   const auto [device, info] = chosen_device(*variables);
   dispatching.device = device;
   dispatching.on_new_plan = [](const PlanDescription&) {};  // it is printed below

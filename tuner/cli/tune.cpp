@@ -49,6 +49,9 @@ void add_search(Options& options) {
        "per problem; a trial that runs is finished")  //
       ("family", po::value<std::vector<std::string>>()->composing()->value_name("NAME"),
        "search only this kernel family; may be repeated")  //
+      ("store-code",
+       "keep the machine code of the best configuration in the database: applications then need no "
+       "compiler (docs/security.md says when it is run)")  //
       ("jobs,j", po::value<int>()->value_name("N"),
        "compile workers, for all devices together [all cores]")  //
       ("no-overlap",
@@ -79,6 +82,7 @@ SessionOptions session_options(const Variables& variables, const std::vector<std
   }
   options.jobs =
       variables.count("jobs") ? variables["jobs"].as<int>() : list_devices(nullptr).front().multiprocessors;
+  options.store_code = variables.count("store-code") > 0;
   if (options.jobs < 1) throw UserError("--jobs: give a number of at least 1");
   options.overlap = variables.count("no-overlap") == 0;
   options.command_line = std::string("knobwise ") + command;
