@@ -8,8 +8,9 @@
 namespace knobwise {
 
 const std::vector<const KernelFamily*>& cuda_families() {
-  static const std::vector<const KernelFamily*> families = {&cuda_direct_conv_family(), &cuda_implicit_gemm_family(), &cuda_implicit_gemm_sm90_family(), &cudnn_family(),
-                                                            &cuda_reference_family()};
+  static const std::vector<const KernelFamily*> families = {
+      &cuda_direct_conv_family(), &cuda_implicit_gemm_family(), &cuda_implicit_gemm_sm90_family(),
+      &cudnn_family(), &cuda_reference_family()};
   return families;
 }
 

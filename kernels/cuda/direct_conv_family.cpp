@@ -62,6 +62,9 @@ std::optional<std::string> epilogue_problem(const Problem& problem) {
   std::string reason;
   const auto epilogue = plan_fused_epilogue(problem, reason);
   if (!epilogue) return reason;
+  if (epilogue->residual)
+    return fmt::format("direct_conv does not fuse step {} of the epilogue, residual",
+                       *epilogue->residual + 1);
   if (epilogue->softmax && problem.groups != 1) return "a fused softmax needs all channels in one group";
   if (epilogue->softmax && problem.k > kMostChannelsOfSoftmax)
     return fmt::format("a fused softmax holds at most {} channels in a block, not {}", kMostChannelsOfSoftmax,

@@ -508,8 +508,8 @@ __device__ __forceinline__ void normalise(Results& results, const float* packed,
 
 /// Writes the results of the warp, 16 channels at a time, by way of `scratch` in shared memory, so that
 /// neighbouring lanes write neighbours.
-__device__ __forceinline__ void store_results(const Results& results, Element* output, const Place& place,
-                                              Element* scratch) {
+__device__ __forceinline__ void store_results(const Results& results, Element* output, const Element* residual,
+                                              const Place& place, Element* scratch) {
   constexpr Geometry g = geometry();
   constexpr int kStore = KNOB_store_width, kPitch = g.out_pitch();
   constexpr int kRowAccesses = (KW_NHWC ? 16 : KNOB_warp_positions) / kStore;
@@ -560,9 +560,13 @@ __device__ __forceinline__ void store_results(const Results& results, Element* o
           continue;
         offset = (static_cast<OutOffset>(at.d) * KW_OH + at.h) * KW_OW + at.w;
       }
-      *reinterpret_cast<Word*>(warp_output + (m * 16 + channel) * kChannelPitch +
-                               (first + offset) * kPositionPitch) =
-          *reinterpret_cast<const Word*>(scratch + row * kPitch + column);
+      Element* target = warp_output + (m * 16 + channel) * kChannelPitch + (first + offset) * kPositionPitch;
+      const Word results_here = *reinterpret_cast<const Word*>(scratch + row * kPitch + column);
+#if KW_EPILOGUE_RESIDUAL
+      *reinterpret_cast<Word*>(target) = add_residual(results_here, residual + (target - output));
+#else
+      *reinterpret_cast<Word*>(target) = results_here;
+#endif
     }
   }
 }
@@ -639,7 +643,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     __launch_bounds__(knobwise::implicit_gemm::kThreads, KNOB_min_blocks)
         implicit_gemm(const knobwise::Element* __restrict__ input,
                       const float* __restrict__ packed,
-                      knobwise::Element* __restrict__ output) {
+                      knobwise::Element* __restrict__ output, const knobwise::Element* __restrict__ residual) {
   using namespace knobwise;
   using namespace knobwise::implicit_gemm;
   constexpr Geometry g = geometry();
@@ -750,7 +754,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
 #elif KW_EPILOGUE_NORM
     normalise(results, packed, reinterpret_cast<float*>(shared + g.norm_begin()), place);
 #endif
-    store_results(results, output, place,
+    store_results(results, output, residual, place,
                   reinterpret_cast<Element*>(shared + g.epilogue_begin() + warp * g.out_bytes()));
   }
 }

@@ -184,11 +184,12 @@ KernelInstance ImplicitGemm::instantiate(const Problem& problem, const Configura
       static_cast<std::size_t>(tiling.packed_weight_bytes() +
                                4LL * tiling.padded_channels() * ((problem.bias ? 1 : 0) + (affine ? 2 : 0)));
   instance.prepare = {pack_launch(problem, affine, tiling.packed_weight_bytes() / tiling.entry_bytes())};
-  instance.run = {KernelLaunch{"implicit_gemm",
-                               {static_cast<std::uint32_t>(tiling.blocks()), 1, 1},
-                               {static_cast<std::uint32_t>(tiling.threads()), 1, 1},
-                               static_cast<std::uint32_t>(tiling.shared_bytes(epilogue.norm.has_value())),
-                               {{Slot::input}, {Slot::packed}, {Slot::output}}}};
+  instance.run = {
+      KernelLaunch{"implicit_gemm",
+                   {static_cast<std::uint32_t>(tiling.blocks()), 1, 1},
+                   {static_cast<std::uint32_t>(tiling.threads()), 1, 1},
+                   static_cast<std::uint32_t>(tiling.shared_bytes(epilogue.norm.has_value())),
+                   {{Slot::input}, {Slot::packed}, {Slot::output}, residual_argument(problem, epilogue)}}};
   return instance;
 }
 

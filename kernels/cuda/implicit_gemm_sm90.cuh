@@ -346,7 +346,8 @@ __device__ __forceinline__ void normalise(Sums& values, const float* packed, con
 
 /// Writes the warp's 16 channels by way of `scratch` in shared memory, so that neighbouring lanes write
 /// neighbours.
-__device__ __forceinline__ void store_sums(const Sums& sums, Element* output, const Place& place, Element* scratch) {
+__device__ __forceinline__ void store_sums(const Sums& sums, Element* output, const Element* residual,
+                                           const Place& place, Element* scratch) {
   constexpr Geometry g = geometry();
   const int lane = place.lane, first_channel = place.block.channel_block * kBlockChannels + place.first_channel;
   const BlockOrigin& block = place.block;
@@ -379,9 +380,14 @@ __device__ __forceinline__ void store_sums(const Sums& sums, Element* output, co
       if (kAccesses % 32 != 0 && access >= kAccesses) continue;
       if (!place.inside(column)) continue;
       if (kGroupOutputs % kBlockChannels != 0 && first_channel + channel >= kGroupOutputs) continue;
-      *reinterpret_cast<Word*>(warp_output + channel * kChannelPitch +
-                               (origin + static_cast<OutOffset>(row) * KW_OW + w) * kPositionPitch) =
-          *reinterpret_cast<const Word*>(scratch + channel * kPitch + in_chunk);
+      Element* target = warp_output + channel * kChannelPitch +
+                        (origin + static_cast<OutOffset>(row) * KW_OW + w) * kPositionPitch;
+      const Word results = *reinterpret_cast<const Word*>(scratch + channel * kPitch + in_chunk);
+#if KW_EPILOGUE_RESIDUAL
+      *reinterpret_cast<Word*>(target) = add_residual(results, residual + (target - output));
+#else
+      *reinterpret_cast<Word*>(target) = results;
+#endif
     }
   }
 }
@@ -452,7 +458,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
 #endif
     __launch_bounds__(knobwise::implicit_gemm_sm90::kThreads, KNOB_min_blocks)
     implicit_gemm_sm90(const knobwise::Element* __restrict__ input, const float* __restrict__ packed,
-                       knobwise::Element* __restrict__ output) {
+                       knobwise::Element* __restrict__ output, const knobwise::Element* __restrict__ residual) {
   using namespace knobwise;
   using namespace knobwise::implicit_gemm_sm90;
   constexpr Geometry g = geometry();
@@ -544,7 +550,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
 #if KW_EPILOGUE_NORM
       normalise(sums, packed, place, reinterpret_cast<float*>(shared + g.norm_begin()));
 #endif
-      store_sums(sums, output, place, scratch);
+      store_sums(sums, output, residual, place, scratch);
 #if KW_EPILOGUE_NORM
       // The others have read this block's figures before it ends.
       cluster_barrier<KW_CLUSTER>();

@@ -172,11 +172,12 @@ KernelInstance ImplicitGemmSm90::instantiate(const Problem& problem, const Confi
   for (std::size_t i = 1; i <= vectors; ++i) pack.arguments.push_back({Slot::parameter, i});
   pack.arguments.push_back({Slot::packed, 0});
   instance.prepare = {pack};
-  instance.run = {KernelLaunch{"implicit_gemm_sm90",
-                               {static_cast<std::uint32_t>(tiling.blocks()), 1, 1},
-                               {static_cast<std::uint32_t>(tiling.threads()), 1, 1},
-                               static_cast<std::uint32_t>(tiling.shared_bytes(epilogue.norm.has_value())),
-                               {{Slot::input}, {Slot::packed}, {Slot::output}}}};
+  instance.run = {
+      KernelLaunch{"implicit_gemm_sm90",
+                   {static_cast<std::uint32_t>(tiling.blocks()), 1, 1},
+                   {static_cast<std::uint32_t>(tiling.threads()), 1, 1},
+                   static_cast<std::uint32_t>(tiling.shared_bytes(epilogue.norm.has_value())),
+                   {{Slot::input}, {Slot::packed}, {Slot::output}, residual_argument(problem, epilogue)}}};
   return instance;
 }
 

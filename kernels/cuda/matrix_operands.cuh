@@ -123,6 +123,23 @@ struct Access<16> {
   using type = uint4;
 };
 
+#if KW_EPILOGUE_RESIDUAL
+/// Neighbouring results plus the residual's elements at `residual`, with what follows in the epilogue.
+template <class Word>
+__device__ __forceinline__ Word add_residual(const Word& results, const Element* residual) {
+  union Parts {
+    Word word;
+    Element elements[sizeof(Word) / sizeof(Element)];
+  };
+  Parts parts{results};
+  const Parts added{__ldg(reinterpret_cast<const Word*>(residual))};
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(Word) / sizeof(Element)); ++i)
+    from_float(parts.elements[i], kw_between(to_float(parts.elements[i]) + to_float(added.elements[i]), 0));
+  return parts.word;
+}
+#endif
+
 /// Waits for all threads of the cluster of kBlocks blocks; for nothing if that is one.
 template <int kBlocks>
 __device__ __forceinline__ void cluster_barrier() {

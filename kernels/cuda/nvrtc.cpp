@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nvrtc.h>
+#include <algorithm>
 
 #include <cstdlib>
 #include <memory>

@@ -26,7 +26,8 @@ TEST(ImplicitGemmFamily, SupportsTheReferenceProblems) {
 }
 
 TEST(ImplicitGemmFamily, SaysWhyAProblemIsNotSupported) {
-  EXPECT_THAT(reason("conv2d n=1 c=8 h=9 w=9 k=8 r=3 s=3 | relu | residual"),
+  EXPECT_EQ(reason("conv2d n=1 c=8 h=9 w=9 k=8 r=3 s=3 | relu | residual | relu"), std::nullopt);
+  EXPECT_THAT(reason("conv2d n=1 c=8 h=9 w=9 k=8 r=3 s=3 | residual | residual"),
               Optional(HasSubstr("step 2 of the epilogue, residual")));
   EXPECT_THAT(reason("conv2d n=1 c=8 h=9 w=9 k=8 r=3 s=3 | max channel"), Optional(HasSubstr("max")));
   EXPECT_THAT(reason("conv2d n=1 c=8 h=9 w=9 k=1024 r=3 s=3 | softmax channel"),
