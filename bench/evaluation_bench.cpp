@@ -42,12 +42,8 @@ class Silent : public SessionListener {
   void trial(const TrialEvent&) override {}
 };
 
-struct Run {
-  double trials_per_second = 0;
-};
-
-// One session in a folder of its own, which goes away with it.
-Run run(const Problem& problem, const SessionDevice& device, std::int64_t trials, int jobs, bool overlap) {
+// Trials a second of one session in a folder of its own, which goes away with it.
+double run(const Problem& problem, const SessionDevice& device, std::int64_t trials, int jobs, bool overlap) {
   std::string pattern = (std::filesystem::temp_directory_path() / "knobwise-XXXXXX").string();
   const std::filesystem::path folder = mkdtemp(pattern.data());
   setenv("KNOBWISE_CACHE", (folder / "cache").c_str(), 1);
@@ -61,7 +57,7 @@ Run run(const Problem& problem, const SessionDevice& device, std::int64_t trials
   options.jobs = jobs;
   options.overlap = overlap;
   options.accuracy = AccuracyRequirement::parse("allclose");
-  Run measured;
+  double trials_per_second = 0;
   {
     Store store = Store::open(folder / "bench.db", Store::Mode::read_write);
     Silent listener;
@@ -76,16 +72,16 @@ Run run(const Problem& problem, const SessionDevice& device, std::int64_t trials
       measure += trial.verify_seconds.value_or(0) + trial.measure_seconds.value_or(0);
       samples += trial.timing->samples.size();
     }
-    measured.trials_per_second = static_cast<double>(result.evaluated) / result.search_seconds;
+    trials_per_second = static_cast<double>(result.evaluated) / result.search_seconds;
     std::cout << fmt::format(
         "{:<22}{:>3} trials ({} ok) in {:>6.1f} s: {:>6.2f} trials/s, device busy {:>3.0f}%; compiling "
         "{:.2f} s, measuring {:.3f} s, {:.1f} samples a trial\n",
         overlap ? fmt::format("pipeline, {} jobs", jobs) : "one after the other", result.evaluated, timed,
-        result.search_seconds, measured.trials_per_second, 100 * result.busy_share, compile,
+        result.search_seconds, trials_per_second, 100 * result.busy_share, compile,
         measure / std::max(timed, 1), static_cast<double>(samples) / std::max(timed, 1));
   }
   std::filesystem::remove_all(folder);
-  return measured;
+  return trials_per_second;
 }
 
 int bench(const std::string& wanted, std::int64_t trials, int jobs, const std::string& line) {
@@ -98,10 +94,9 @@ int bench(const std::string& wanted, std::int64_t trials, int jobs, const std::s
                                                 : "conv2d n=1 c=16 h=32 w=32 k=32 r=3 s=3 pad=1 bias | relu");
   if (jobs == 0) jobs = all.front().multiprocessors;
   std::cout << fmt::format("{} on {}\n", problem.to_string(), device.info.name);
-  const Run sequential = run(problem, device, trials, 1, false);
-  const Run pipelined = run(problem, device, trials, jobs, true);
-  std::cout << fmt::format("{:.2f} times the trials a second\n",
-                           pipelined.trials_per_second / sequential.trials_per_second);
+  const double sequential = run(problem, device, trials, 1, false);
+  const double pipelined = run(problem, device, trials, jobs, true);
+  std::cout << fmt::format("{:.2f} times the trials a second\n", pipelined / sequential);
   return 0;
 }
 
