@@ -470,6 +470,7 @@ EvaluatorOptions evaluator_options(const Problem& problem, const SessionOptions&
   evaluator.seed = options.seed;
   evaluator.jobs = options.jobs;
   evaluator.overlap = options.overlap;
+  evaluator.timing = options.timing;
   evaluator.compile_limit_seconds = options.compile_limit_seconds;
   evaluator.run_limit_seconds = options.run_limit_seconds;
   evaluator.interrupted = options.interrupted;

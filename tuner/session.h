@@ -10,6 +10,7 @@
 
 #include "db/store.h"
 #include "kernels/accuracy.h"
+#include "kernels/device.h"
 #include "kernels/device_info.h"
 #include "kernels/problem.h"
 #include "kernels/user/user_kernel.h"
@@ -37,11 +38,12 @@ struct SessionOptions {
   /// The user's own kernel that the problem belongs to, registered with its backend; it must outlive the
   /// session.
   const UserKernel* kernel = nullptr;
-  int jobs = 1;         ///< Compile workers, for all devices together.
-  bool overlap = true;  ///< False: one configuration after the other is compiled, then measured.
+  int jobs = 1;          ///< Compile workers, for all devices together.
+  bool overlap = true;   ///< False: one configuration after the other is compiled, then measured.
+  TimingOptions timing;  ///< Of each trial; what is beaten gets fewer samples.
   double compile_limit_seconds = 120;  ///< A compilation is stopped after this.
   double run_limit_seconds = 30;       ///< A trial is stopped when it exceeds its expected runs by this.
-  bool store_code = false;  ///< Store the machine code of the best configuration.
+  bool store_code = false;             ///< Store the machine code of the best configuration.
   std::string command_line;
   const volatile std::sig_atomic_t* interrupted = nullptr;
 };

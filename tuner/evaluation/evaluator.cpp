@@ -137,7 +137,7 @@ void Evaluator::start_measuring() {
     if (options_.groups[lane.group].exclusive() && (!draining_ || compiling() > 0)) continue;
     lane.measuring = std::move(group.ready.front());
     group.ready.pop_front();
-    TimingOptions timing;
+    TimingOptions timing = options_.timing;
     timing.abandon_above_us = kHopeless * group.best_us;
     timing.beaten_above_us = kBeaten * group.best_us;
     lane.started = Clock::now();
@@ -208,7 +208,7 @@ double Evaluator::trial_limit_seconds(std::size_t group) const {
       options_.kernel ? kUserRunSeconds : static_cast<double>(options_.problem.flops()) / slowest;
   const Group& state = groups_[group];
   if (state.best_us > 0) run_seconds = std::min(run_seconds, 50 * state.best_us * 1e-6);
-  const double limit = options_.run_limit_seconds + TimingOptions{}.max_seconds + kRuns * run_seconds;
+  const double limit = options_.run_limit_seconds + options_.timing.max_seconds + kRuns * run_seconds;
   // What went well tells how long a trial takes with all that belongs to it.
   constexpr double kTimesLongest = 10, kAtLeastSeconds = 4;
   if (state.longest_seconds == 0) return limit;

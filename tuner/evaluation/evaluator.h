@@ -34,7 +34,8 @@ struct EvaluatorOptions {
   const UserKernel* kernel = nullptr;  ///< The user's own, if the problem is its.
   std::uint64_t seed = 0;              ///< Of the verification's inputs.
   int jobs = 1;                        ///< Compile workers, for all devices together.
-  bool overlap = true;  ///< False: one configuration is compiled, then measured, before the next begins.
+  bool overlap = true;   ///< False: one configuration is compiled, then measured, before the next begins.
+  TimingOptions timing;  ///< Of each trial; its limits to the best are set by the evaluator.
   double compile_limit_seconds = 120;
   double run_limit_seconds = 30;  ///< Besides what the runs of a trial should take.
   /// Set from a signal handler: makes wait() return early.
