@@ -18,6 +18,7 @@ namespace {
 
 // Not above 2^63 - 1 even as a number of bytes.
 constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+constexpr std::size_t kLongestLine = 4096;
 
 // Lines of a file may end with a carriage return.
 constexpr std::string_view kBlanks = " \t\r\n\v\f";
@@ -61,6 +62,7 @@ class Parser {
   explicit Parser(std::string_view line) : line_(line) {}
 
   Problem parse() {
+    check_length(line_.size());
     split();
     if (!words_.empty() && words_[0].text.starts_with(kUserPrefix)) return parse_user();
     read_operator();
@@ -69,6 +71,7 @@ class Parser {
     check_convolution();
     while (position_ < words_.size()) read_step();
     check_sizes();
+    check_length(problem_.to_string().size());  // it is read again, by workers and from databases
     return problem_;
   }
 
@@ -76,6 +79,13 @@ class Parser {
   [[noreturn]] void fail(const Word& word, const std::string& message) const {
     throw UserError(fmt::format("problem, column {}: {}", word.offset + 1, message), std::string(line_),
                     word.offset, word.text.size());
+  }
+
+  void check_length(std::size_t length) const {
+    if (length > kLongestLine) {
+      throw UserError(
+          fmt::format("problem: the line has {} characters; at most {} are allowed", length, kLongestLine));
+    }
   }
 
   void split() {

@@ -82,7 +82,7 @@ std::string PlanDescription::to_json() const {
   json["packed_bytes"] = packed_bytes;
   json["stale"] = stale;
   json["notes"] = notes;
-  return json.dump();
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace knobwise

@@ -93,7 +93,8 @@ SearchSpace SearchSpace::parse(std::string_view text, const std::string& source)
 
 SearchSpace SearchSpace::load(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw UserError(fmt::format("{}: cannot be read; check that the file exists", path));
+  if (!file || std::filesystem::is_directory(path))
+    throw UserError(fmt::format("{}: cannot be read; check that the file exists", path));
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   return parse(text, std::filesystem::path(path).filename().string());
 }

@@ -130,5 +130,15 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"AffineWithValue", "conv1d n=1 c=1 w=8 k=4 s=1 | instance_norm [affine=1]", "does not take"}),
     [](const auto& info) { return info.param.name; });
 
+// Written out in full a line may be longer than it was read, and it is read again from databases.
+TEST(ProblemLength, LinesOfMoreThan4096CharactersAreRefusedHoweverTheyAreWritten) {
+  const std::string start = "conv1d n=1 c=1 w=8 k=1 s=1";
+  EXPECT_NO_THROW(Problem::parse(start + std::string(4096 - start.size(), ' ')));
+  EXPECT_THROW(Problem::parse(start + std::string(4097 - start.size(), ' ')), UserError);
+  std::string norms = start;
+  while (norms.size() < 3900) norms += "|group_norm groups=1";
+  EXPECT_THROW(Problem::parse(norms), UserError);
+}
+
 }  // namespace
 }  // namespace knobwise

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <nlohmann/json.hpp>
 
 #include "db/store.h"
@@ -27,11 +29,14 @@ std::size_t longest_line(const std::string& text) {
 }
 
 TEST_F(Cli, HelpOfEveryCommandHasAnExampleAndFitsATerminal) {
-  for (const std::string command : {"devices", "tune", "sweep", "best", "run", "report", "cache", "db"}) {
+  for (const std::string command :
+       {"devices", "tune", "sweep", "best", "run", "report", "simulate", "cache", "db"}) {
     const CommandResult result = run({command, "--help"});
     EXPECT_EQ(result.status, 0) << command;
     EXPECT_THAT(result.out, HasSubstr("Examples:\n  knobwise " + command));
-    EXPECT_LE(longest_line(result.out), 90u) << result.out;
+    // An example stands on one line, to be copied.
+    EXPECT_LE(longest_line(result.out.substr(0, result.out.find("Examples:"))), 80u) << result.out;
+    EXPECT_EQ(run({"help", command}).out, result.out);
   }
 }
 
@@ -55,6 +60,108 @@ TEST_F(Cli, ABadWordOfAProblemIsUnderlined) {
   ASSERT_NE(text, std::string::npos) << result.err;
   const std::size_t line_end = result.err.find('\n', text);
   EXPECT_EQ(result.err.find('^', line_end) - line_end - 1, result.err.find("q=3", text) - text) << result.err;
+}
+
+// The lines under the message, and the column at which the underline begins.
+std::pair<std::string, std::size_t> place(const std::string& err) {
+  const std::size_t first = err.find('\n') + 1, second = err.find('\n', first) + 1;
+  return {err.substr(first), err.find('^') - second};
+}
+
+TEST_F(Cli, ForeignTextIsShownOnOneLineWithoutItsControlCharacters) {
+  const CommandResult result = run({"best", "conv1d\tn=1\nc=\x1b[31m1"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("' [31m1' is not a whole number"));
+  EXPECT_EQ(place(result.err).first, "  conv1d n=1 c= [31m1\n             ^^^^^^^^\n");
+}
+
+TEST_F(Cli, AnUnderlineCountsCharactersAsATerminalDoes) {
+  const std::string text = place(run({"best", "conv1d n=1 c=1 w=8 k=1 s=1 | r\u00e9lu | relu"}).err).first;
+  EXPECT_THAT(text, HasSubstr("^^^^\n"));
+  EXPECT_THAT(text, Not(HasSubstr("^^^^^")));
+}
+
+TEST_F(Cli, ThePlaceInALongLineIsShownInTheWidthOfATerminal) {
+  std::string line = "conv1d n=1 c=1 w=8 k=1 s=1";
+  for (int i = 0; i < 100; ++i) line += " | relu";
+  const CommandResult result = run({"best", line + " | rleu" + line.substr(26)});
+  EXPECT_EQ(result.status, 2);
+  const auto [text, column] = place(result.err);
+  EXPECT_LE(longest_line(text), 80u) << text;
+  EXPECT_EQ(text.substr(column, 4), "rleu") << text;
+}
+
+TEST_F(Cli, AnEndlessLineIsRefusedAtOnce) {
+  const CommandResult result = run({"best", "conv1d n=1 " + std::string(100'000, 'x')});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_LE(longest_line(result.err), 120u);
+  EXPECT_THAT(result.err, HasSubstr("100011 characters"));
+}
+
+TEST_F(Cli, APathThatIsNoUtf8StillGivesJson) {
+  const std::string database = folder_ / "\xff.db";
+  const CommandResult tuned = run(
+      {"tune", "conv1d n=1 c=1 w=8 k=1 s=3", "--device", "cpu", "--family", "reference", "--db", database});
+  ASSERT_EQ(tuned.status, 0) << tuned.err;
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"best", "conv1d n=1 c=1 w=8 k=1 s=3"},
+        {"run", "conv1d n=1 c=1 w=8 k=1 s=3"},
+        {"db", "info"}}) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), {"--db", database, "--json"});
+    if (arguments[0] != "db") all.insert(all.end(), {"--device", "cpu"});
+    const CommandResult result = run(all);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_TRUE(nlohmann::json::accept(result.out)) << arguments[0];
+  }
+}
+
+TEST_F(Cli, ASeedIsNotNegative) {
+  for (const std::string command : {"tune", "run"}) {
+    const CommandResult result = run(
+        {command, "conv1d n=1 c=1 w=8 k=1 s=3", "--device", "cpu", "--db", folder_ / "t.db", "--seed", "-1"});
+    EXPECT_EQ(result.status, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr("--seed"));
+  }
+}
+
+TEST_F(Cli, AFamilyNamedTwiceIsSearchedOnce) {
+  const CommandResult result =
+      run({"tune", "conv1d n=1 c=1 w=8 k=1 s=3", "--device", "cpu", "--db", folder_ / "t.db", "--family",
+           "reference", "--family", "reference", "--max-trials", "9", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto document = nlohmann::json::parse(result.out);
+  const auto once =
+      nlohmann::json::parse(run({"tune", "conv1d n=1 c=1 w=8 k=1 s=3", "--device", "cpu", "--db",
+                                 folder_ / "once.db", "--family", "reference", "--max-trials", "9", "--json"})
+                                .out);
+  EXPECT_EQ(document.at("evaluated"), once.at("evaluated"));
+}
+
+TEST_F(Cli, AReportReplacesNoDatabaseAndNoDevice) {
+  const std::string database = folder_ / "t.db";
+  ASSERT_EQ(run({"devices", "--calibrate", "--device", "cpu", "--db", database}).status, 0);
+  const std::string before = read_file(database);
+  std::filesystem::create_hard_link(database, folder_ / "other.html");
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  for (const std::string output : {"t.db", "other.html", "pipe"}) {
+    const CommandResult result = run({"report", "--db", database, "-o", folder_ / output});
+    EXPECT_EQ(result.status, 2) << output;
+    EXPECT_THAT(result.err, HasSubstr("choose another place with -o")) << output;
+  }
+  EXPECT_EQ(read_file(database), before);
+  EXPECT_TRUE(std::filesystem::is_fifo(folder_ / "pipe"));
+}
+
+TEST_F(Cli, AFolderInPlaceOfAFileIsAWrongRequest) {
+  std::filesystem::create_directory(folder_ / "folder");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"sweep", folder_ / "folder", "--db", folder_ / "t.db"},
+        {"simulate", "--space", folder_ / "folder", "--recorded", folder_ / "folder"}}) {
+    const CommandResult result = run(arguments);
+    EXPECT_EQ(result.status, 2) << arguments[0];
+    EXPECT_THAT(result.err, HasSubstr("folder: cannot be read")) << arguments[0];
+  }
 }
 
 TEST_F(Cli, ADeviceThatIsNotThereNamesThoseThatAre) {
@@ -92,6 +199,8 @@ TEST_F(Cli, BudgetsMustBePositive) {
                                                  {"--max-trials", "-3"},
                                                  {"--max-time", "0"},
                                                  {"--max-time", "nan"},
+                                                 {"--max-time", "inf"},
+                                                 {"--max-time", "1e300"},
                                                  {"--jobs", "0"}}) {
     const CommandResult result = run({"tune", "conv1d n=1 c=1 w=8 k=1 s=3", "--device", "cpu", "--db",
                                       folder_ / "t.db", budget[0], budget[1]});
@@ -157,7 +266,7 @@ TEST_F(Cli, AnUnknownActionOfTheCacheNamesTheKnownOnes) {
 
 TEST_F(Cli, ABadLineOfASweepIsReportedWithItsNumber) {
   std::ofstream(folder_ / "sweep.txt")
-      << "# two problems\n\nconv1d n=1 c=1 w=8 k=1 s=3\nconv1d n=1 c=1 w=8 k=1 s=9\n";
+      << "# two problems\n\nconv1d n=1 c=1 w=8 k=1 s=3  # the first\r\nconv1d n=1 c=1 w=8 k=1 s=9\n";
   const CommandResult result =
       run({"sweep", folder_ / "sweep.txt", "--device", "cpu", "--db", folder_ / "s.db"});
   EXPECT_EQ(result.status, 2);

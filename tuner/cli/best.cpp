@@ -100,7 +100,7 @@ int best(const std::vector<std::string>& arguments) {
   const Store& store = stores.layer(answer->layer);
   const std::string database = store.path().string();
   if (variables->count("json")) {
-    std::cout << to_json(problem, *answer, database, store).dump(2) << "\n";
+    print_json(to_json(problem, *answer, database, store));
     return kSuccess;
   }
   const double time = answer->trial.timing->time_us;

@@ -18,7 +18,7 @@ void show(const CodeCache& cache, bool json) {
                                      {"files", info.files},
                                      {"bytes", info.bytes},
                                      {"limit_bytes", CodeCache::kDefaultLimit}};
-    std::cout << document.dump(2) << "\n";
+    print_json(document);
   } else {
     std::cout << fmt::format("{}: {} files, {} of at most {}\n", cache.folder().string(), info.files,
                              format_bytes(info.bytes), format_bytes(CodeCache::kDefaultLimit));
@@ -33,7 +33,7 @@ void empty(const CodeCache& cache, bool json) {
                                 cache.folder().string(), left.files));
   }
   if (json) {
-    std::cout << nlohmann::json{{"removed_files", files}, {"removed_bytes", bytes}}.dump(2) << "\n";
+    print_json({{"removed_files", files}, {"removed_bytes", bytes}});
   } else {
     std::cout << fmt::format("{}: removed {} files, {}\n", cache.folder().string(), files,
                              format_bytes(bytes));

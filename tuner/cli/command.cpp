@@ -28,8 +28,22 @@ std::string command_of(const Help& help) {
   return command;
 }
 
+// Words filled into lines of the help's width.
+std::string fill(const std::string& text) {
+  std::istringstream words(text);
+  std::string filled;
+  std::size_t column = 0;
+  for (std::string word; words >> word;) {
+    const bool fits = column + 1 + word.size() <= kHelpWidth;
+    if (column > 0) filled += fits ? ' ' : '\n';
+    column = (column > 0 && fits ? column + 1 : 0) + word.size();
+    filled += word;
+  }
+  return filled;
+}
+
 void print_help(const Help& help, const Options& options) {
-  std::cout << "Usage: knobwise " << help.usage << "\n\n" << help.description << "\n\n" << options;
+  std::cout << "Usage: knobwise " << help.usage << "\n\n" << fill(help.description) << "\n\n" << options;
   if (!help.examples.empty()) std::cout << "\nExamples:\n" << help.examples;
 }
 
@@ -47,9 +61,12 @@ bool names(const std::string& word, const DeviceInfo& device, const std::vector<
 }
 
 [[noreturn]] void refuse_device(const std::string& word, const std::vector<DeviceInfo>& all) {
-  std::string known;
+  std::string known, why;
+  std::vector<std::string> notes;
+  if (word.starts_with("cuda")) list_devices(&notes);
+  for (const std::string& note : notes) why += "; " + note;
   for (const DeviceInfo& device : all) known += (known.empty() ? "" : ", ") + device_name(device);
-  throw UserError(fmt::format("--device: there is no device '{}' here; there is: {}", word, known));
+  throw UserError(fmt::format("--device: there is no device '{}' here; there is: {}{}", word, known, why));
 }
 
 }  // namespace
@@ -139,6 +156,7 @@ LayeredStore open_databases(const std::vector<std::filesystem::path>& paths) {
   std::vector<std::string> reasons;
   for (const auto& path : paths) {
     try {
+      if (path.empty()) throw UserError("the path of the database is empty: give a file name");
       if (!std::filesystem::exists(path)) {
         throw UserError(
             fmt::format("{}: there is no such database; 'knobwise tune PROBLEM --db {}' makes one",
@@ -222,6 +240,16 @@ Problem chosen_problem(const Variables& variables, const UserKernel* kernel) {
 
 AccuracyRequirement accuracy(const Variables& variables) {
   return AccuracyRequirement::parse(variables["accuracy"].as<std::string>());
+}
+
+std::uint64_t seed(const Variables& variables) {
+  const std::int64_t given = variables["seed"].as<std::int64_t>();
+  if (given < 0) throw UserError("--seed: give a number of at least 0");
+  return static_cast<std::uint64_t>(given);
+}
+
+void print_json(const nlohmann::ordered_json& document) {
+  std::cout << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
 }
 
 std::string format_time(double microseconds) {

@@ -20,7 +20,8 @@ namespace knobwise::cli {
 
 enum ExitStatus { kSuccess = 0, kJobFailed = 1, kBadRequest = 2 };
 
-/// The pieces of a subcommand's help: the usage line, what it does, its options, examples.
+/// The pieces of a subcommand's help: the usage line, what it does (filled into lines when it is shown),
+/// examples.
 struct Help {
   std::string usage;
   std::string description;
@@ -61,6 +62,11 @@ ChosenDevice chosen_device(const Variables& variables, const UserKernel* kernel 
 /// Every device that --device names, likewise, each once, in order.
 std::vector<ChosenDevice> chosen_devices(const Variables& variables, const UserKernel* kernel = nullptr);
 AccuracyRequirement accuracy(const Variables& variables);
+/// --seed. Throws UserError for a negative one.
+std::uint64_t seed(const Variables& variables);
+
+/// Writes one JSON document to standard output; bytes that are no UTF-8, as paths may hold, are replaced.
+void print_json(const nlohmann::ordered_json& document);
 
 /// --kernel and --problem-size.
 void add_kernel(Options& options);

@@ -118,7 +118,7 @@ int db_info(const std::vector<std::string>& arguments) {
     const Layer layer = look_into(stores.layer(i), here);
     variables->count("json") ? document.push_back(to_json(layer)) : print(layer);
   }
-  if (variables->count("json")) std::cout << document.dump(2) << "\n";
+  if (variables->count("json")) print_json(document);
   return kSuccess;
 }
 

@@ -101,7 +101,7 @@ int devices(const std::vector<std::string>& arguments) {
                              : print(device.info, ceilings);
   }
   if (variables->count("json")) {
-    std::cout << document.dump(2) << "\n";
+    print_json(document);
     return kSuccess;
   }
   for (const std::string& note : notes) std::cout << "note: " << note << "\n";

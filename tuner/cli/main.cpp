@@ -10,6 +10,7 @@
 
 #include "search_spaces/user_error.h"
 #include "tuner/cli/command.h"
+#include "tuner/cli/place.h"
 #include "tuner/evaluation/worker_process.h"
 #include "tuner/evaluation/workers.h"
 
@@ -45,14 +46,6 @@ void print_usage(std::ostream& out) {
          "Exit status: 0 done, 1 the job failed, 2 the request was wrong.\n";
 }
 
-// The underlined word under a one-line message.
-void print_place(const UserError& error) {
-  if (error.length() == 0 && error.offset() < error.text().size()) return;
-  if (error.text().empty()) return;
-  std::cerr << "  " << error.text() << "\n  " << std::string(error.offset(), ' ')
-            << std::string(std::max<std::size_t>(error.length(), 1), '^') << "\n";
-}
-
 int run_worker(const std::vector<std::string>& arguments) {
   if (arguments.size() != 3) throw UserError("'knobwise worker' is for the program itself");
   become_worker(static_cast<pid_t>(std::atol(arguments[2].c_str())));
@@ -64,6 +57,7 @@ int dispatch(const std::vector<std::string>& arguments) {
     print_usage(std::cerr);
     return cli::kBadRequest;
   }
+  if (arguments[0] == "help" && arguments.size() == 2) return dispatch({arguments[1], "--help"});
   if (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
     print_usage(std::cout);
     return cli::kSuccess;
@@ -87,8 +81,7 @@ int main(int argc, char** argv) {
   try {
     return dispatch({argv + 1, argv + argc});
   } catch (const UserError& error) {
-    std::cerr << "knobwise: " << error.what() << "\n";
-    print_place(error);
+    std::cerr << "knobwise: " << cli::format_error(error);
     return cli::kBadRequest;
   } catch (const std::exception& error) {
     std::cerr << "knobwise: " << error.what() << "\n";

@@ -124,9 +124,9 @@ int run(const std::vector<std::string>& arguments) {
   add_database(options);
   add_device(options);
   add_accuracy(options);
-  options.add_options()                                                                              //
-      ("all", "run every problem that was tuned for the device, and print a table")                  //
-      ("seed", po::value<std::uint64_t>()->value_name("N"), "of the inputs [a new one every time]")  //
+  options.add_options()                                                                             //
+      ("all", "run every problem that was tuned for the device, and print a table")                 //
+      ("seed", po::value<std::int64_t>()->value_name("N"), "of the inputs [a new one every time]")  //
       ("allow", po::value<std::string>()->default_value("all")->value_name("STEPS"),
        "steps of the lookup that may answer: exact,nearest,family_default,vendor,reference")  //
       ("trust", po::value<std::vector<std::string>>()->composing()->value_name("FILE"),
@@ -178,8 +178,7 @@ int run(const std::vector<std::string>& arguments) {
   for (const Problem& problem : problems) {
     if (all) std::cerr << fmt::format("running {}\n", problem.to_string());
     Plan plan = dispatcher.plan(problem, requirement);
-    const std::uint64_t seed =
-        variables->count("seed") ? (*variables)["seed"].as<std::uint64_t>() : std::random_device{}();
+    const std::uint64_t seed = variables->count("seed") ? cli::seed(*variables) : std::random_device{}();
     const Outcome outcome = run_plan(plan, device, *requirement.accuracy, seed);
     rows.push_back({problem, plan.description(), outcome,
                     stores ? stored_baseline(*stores, problem, info) : std::nullopt});
@@ -188,7 +187,7 @@ int run(const std::vector<std::string>& arguments) {
   if (variables->count("json")) {
     nlohmann::json document = nlohmann::json::array();
     for (const Row& row : rows) document.push_back(to_json(row));
-    std::cout << (all ? document : document[0]).dump(2) << "\n";
+    print_json(all ? document : document[0]);
   } else if (all) {
     print_table(rows);
   } else {

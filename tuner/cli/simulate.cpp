@@ -123,7 +123,7 @@ int simulate(const std::vector<std::string>& arguments) {
     const Simulation simulation = knobwise::simulate(space, recording, name, max_trials, repeats);
     json ? document.push_back(to_json(simulation, recording)) : print(simulation);
   }
-  if (json) std::cout << (strategy == "all" ? document : document.front()).dump(2) << "\n";
+  if (json) print_json(strategy == "all" ? document : document.front());
   return kSuccess;
 }
 

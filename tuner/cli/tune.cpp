@@ -13,6 +13,7 @@
 #include "search_spaces/user_error.h"
 #include "tuner/cli/command.h"
 #include "tuner/cli/interrupt.h"
+#include "tuner/cli/place.h"
 #include "tuner/cli/progress.h"
 #include "tuner/session.h"
 #include "tuner/strategies/strategy.h"
@@ -23,6 +24,7 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr std::int64_t kDefaultTrials = 100;
+constexpr double kLongestSeconds = 1e9;  // three decades; clocks count nanoseconds in 64 bits
 
 // One problem on one kind of device.
 struct Tuned {
@@ -39,7 +41,7 @@ void add_search(Options& options) {
   options.add_options()  //
       ("strategy", po::value<std::string>()->default_value("auto")->value_name("NAME"),
        strategies.c_str())  //
-      ("seed", po::value<std::uint64_t>()->default_value(0)->value_name("N"),
+      ("seed", po::value<std::int64_t>()->default_value(0)->value_name("N"),
        "of the search and of the inputs")  //
       ("max-trials", po::value<std::int64_t>()->value_name("N"),
        fmt::format("configurations to try, besides the vendor library's [{} unless --max-time is given]",
@@ -66,15 +68,21 @@ SessionOptions session_options(const Variables& variables, const std::vector<std
   for (const auto& [name, info] : chosen_devices(variables, kernel)) options.devices.push_back({name, info});
   options.kernel = kernel;
   options.strategy = variables["strategy"].as<std::string>();
-  options.seed = variables["seed"].as<std::uint64_t>();
+  options.seed = seed(variables);
   if (variables.count("max-trials")) options.max_trials = variables["max-trials"].as<std::int64_t>();
   if (variables.count("max-time")) options.max_seconds = variables["max-time"].as<double>();
   if (options.max_trials && *options.max_trials < 1)
     throw UserError("--max-trials: give a number of at least 1");
-  if (options.max_seconds && !(*options.max_seconds > 0)) throw UserError("--max-time: give seconds above 0");
+  if (options.max_seconds && !(*options.max_seconds > 0 && *options.max_seconds <= kLongestSeconds))
+    throw UserError(fmt::format("--max-time: give seconds above 0, of at most {:.0f}", kLongestSeconds));
   if (!options.max_trials && !options.max_seconds) options.max_trials = kDefaultTrials;
   options.accuracy = accuracy(variables);
-  if (variables.count("family")) options.families = variables["family"].as<std::vector<std::string>>();
+  if (variables.count("family")) {
+    for (const std::string& name : variables["family"].as<std::vector<std::string>>()) {
+      if (std::find(options.families.begin(), options.families.end(), name) == options.families.end())
+        options.families.push_back(name);
+    }
+  }
   if (kernel) {
     if (!options.families.empty())
       throw UserError("--family does not go with --kernel, which is the only one");
@@ -186,18 +194,18 @@ int read_sweep(const std::string& path, std::vector<SweepLine>& lines) {
   int number = 0, bad = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
-    const std::size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == std::string::npos || line[begin] == '#') continue;
+    line.resize(std::min(line.find('#'), line.size()));
     line.resize(line.find_last_not_of(" \t\r") + 1);
+    if (line.empty()) continue;
     try {
       lines.push_back({number, Problem::parse(line)});
     } catch (const UserError& error) {
       ++bad;
-      std::cerr << fmt::format("{}:{}: {}\n  {}\n  {}{}\n", path, number, error.what(), error.text(),
-                               std::string(error.offset(), ' '),
-                               std::string(std::max<std::size_t>(error.length(), 1), '^'));
+      std::cerr << fmt::format("{}:{}: {}", path, number, format_error(error));
     }
   }
+  if (file.bad())
+    throw UserError(fmt::format("{}: cannot be read; give a file with one problem a line", path));
   return bad;
 }
 
@@ -231,7 +239,7 @@ int tune(const std::vector<std::string>& arguments) {
   const std::vector<Tuned> tuned = tune_one(store, problem, session, "tune");
   nlohmann::json document = nlohmann::json::array();
   for (const Tuned& one : tuned) variables->count("json") ? document.push_back(to_json(one)) : print(one);
-  if (variables->count("json")) std::cout << (tuned.size() > 1 ? document : document[0]).dump(2) << "\n";
+  if (variables->count("json")) print_json(tuned.size() > 1 ? document : document[0]);
   if (*session.interrupted) return report_interruption(session);
   return all_have_a_best(tuned) ? kSuccess : kJobFailed;
 }
@@ -244,13 +252,12 @@ int sweep(const std::vector<std::string>& arguments) {
   add_accuracy(options);
   options.add_options()("keep-going,k", "go on after a bad line or a problem that fails");
   add_json(options);
-  const auto variables =
-      parse(arguments,
-            {"sweep FILE [OPTIONS]",
-             "Tunes every problem of a file: one problem a line, # begins a comment line.\n"
-             "The budget holds for each problem.",
-             "  knobwise sweep model.txt --db model.db --max-trials 200\n"},
-            options, "file");
+  const auto variables = parse(arguments,
+                               {"sweep FILE [OPTIONS]",
+                                "Tunes every problem of a file: one problem a line, # begins a comment.\n"
+                                "The budget holds for each problem.",
+                                "  knobwise sweep model.txt --db model.db --max-trials 200\n"},
+                               options, "file");
   if (!variables) return kSuccess;
   const std::string path = (*variables)["file"].as<std::vector<std::string>>().front();
   const bool keep_going = variables->count("keep-going") > 0;
@@ -278,7 +285,7 @@ int sweep(const std::vector<std::string>& arguments) {
       failed = true;
     }
   }
-  if (variables->count("json")) std::cout << document.dump(2) << "\n";
+  if (variables->count("json")) print_json(document);
   if (*session.interrupted) return report_interruption(session);
   if (bad > 0) return kBadRequest;
   return failed ? kJobFailed : kSuccess;
