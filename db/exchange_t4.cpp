@@ -132,8 +132,10 @@ struct Tables {
 Json parse(std::istream& in, const std::string& name) {
   try {
     return Json::parse(in);
-  } catch (const Json::exception& error) {
-    throw UserError(fmt::format("{}: is not JSON: {}", name, error.what()));
+  } catch (const Json::parse_error& error) {
+    throw UserError(fmt::format("{}: is not JSON, from byte {} on: export it again", name, error.byte));
+  } catch (const Json::out_of_range&) {
+    throw UserError(fmt::format("{}: holds a number that is too large: export it again", name));
   }
 }
 

@@ -158,7 +158,8 @@ TEST_F(ExchangeTest, WhatHasNoPlaceIsSaid) {
 TEST_F(ExchangeTest, OneProblemIsExportedAlone) {
   for (const ExchangeFormat format : {ExchangeFormat::t4, ExchangeFormat::csv}) {
     const std::string name = format == ExchangeFormat::t4 ? "t4.db" : "csv.db";
-    EXPECT_EQ(read_back(format, exported(format, "conv2d n=1 c=1 h=9 w=9 k=1 r=3 s=3 | relu"), name).trials, 1);
+    EXPECT_EQ(read_back(format, exported(format, "conv2d n=1 c=1 h=9 w=9 k=1 r=3 s=3 | relu"), name).trials,
+              1);
   }
   EXPECT_THROW(exported(ExchangeFormat::csv, "conv no such"), UserError);
   EXPECT_THROW(exported(ExchangeFormat::sql, "conv no such"), UserError);
@@ -208,6 +209,14 @@ TEST_F(ExchangeTest, ABadTrialIsNamedByItsPlace) {
   EXPECT_THAT(refusal(ExchangeFormat::t4, document.dump()), HasSubstr("result 4"));
   document["results"][2]["knobwise"]["device"] = 99;
   EXPECT_THAT(refusal(ExchangeFormat::t4, document.dump()), HasSubstr("result 3"));
+}
+
+TEST_F(ExchangeTest, TextThatIsNoJsonIsRefusedInOurWords) {
+  EXPECT_THAT(
+      refusal(ExchangeFormat::t4, "{\"results\": oops"),
+      ::testing::AllOf(HasSubstr("is not JSON, from byte 13 on"), ::testing::Not(HasSubstr("exception"))));
+  EXPECT_THAT(refusal(ExchangeFormat::t4, "{\"results\": 1e999}"),
+              ::testing::AllOf(HasSubstr("too large"), ::testing::Not(HasSubstr("exception"))));
 }
 
 TEST_F(ExchangeTest, ARecordingOfAnotherTunerIsForSimulation) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "db/exchange.h"
+#include "db/whole_file.h"
 #include "kernels/problem.h"
 #include "search_spaces/user_error.h"
 #include "tuner/cli/db.h"
@@ -49,21 +50,8 @@ int db_export(const std::vector<std::string>& arguments) {
   if (variables->count("problem"))
     choice.problem = Problem::parse((*variables)["problem"].as<std::string>()).to_string();
   const Store store = Store::open(the_database(*variables), Store::Mode::read_only);
-  // Beside the file first, so that one that is there stays whole until the new one is.
-  const std::string temporary = file + ".part";
-  std::ofstream out(temporary, std::ios::binary);
   ExportResult result;
-  try {
-    result = export_database(store, choice, out);
-    out.close();
-    if (!out)
-      throw UserError(fmt::format("{}: cannot be written: check its folder and the free space", file));
-    std::filesystem::rename(temporary, file);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
+  write_whole_file(file, [&](std::ostream& out) { result = export_database(store, choice, out); });
   std::cout << fmt::format("{}: {} trials\n", file, result.trials);
   for (const std::string& words : result.left_out)
     std::cerr << fmt::format("note: left out, the format has no place for it: {}\n", words);
@@ -88,7 +76,8 @@ int db_import(const std::vector<std::string>& arguments) {
   std::vector<ExchangeFormat> formats;
   for (const std::string& file : files) {
     formats.push_back(format_of(*variables, file));
-    if (!std::ifstream(file)) throw UserError(fmt::format("{}: cannot be read; check the name", file));
+    if (!std::ifstream(file) || std::filesystem::is_directory(file))
+      throw UserError(fmt::format("{}: cannot be read; check the name", file));
   }
   Store store = Store::open(paths.front(), Store::Mode::read_write);
   for (std::size_t i = 0; i < files.size(); ++i) {
