@@ -117,6 +117,13 @@ TEST_F(Cli, APathThatIsNoUtf8StillGivesJson) {
   }
 }
 
+TEST_F(Cli, OutputThatCannotBeWrittenIsAFailure) {
+  const std::string to_full = std::string("'") + KNOBWISE_EXECUTABLE + "' devices --json > /dev/full 2> '" +
+                              (folder_ / "err").string() + "'";
+  EXPECT_EQ(WEXITSTATUS(std::system(to_full.c_str())), 1);
+  EXPECT_THAT(read_file(folder_ / "err"), HasSubstr("cannot be written"));
+}
+
 TEST_F(Cli, ASeedIsNotNegative) {
   for (const std::string command : {"tune", "run"}) {
     const CommandResult result = run(

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -79,7 +80,9 @@ int main(int argc, char** argv) {
   // A file that may not grow further is an error to report, not a death.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    return dispatch({argv + 1, argv + argc});
+    const int status = dispatch({argv + 1, argv + argc});
+    if (!std::cout.flush()) throw std::runtime_error("the output cannot be written: check the free space");
+    return status;
   } catch (const UserError& error) {
     std::cerr << "knobwise: " << cli::format_error(error);
     return cli::kBadRequest;
