@@ -11,14 +11,17 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "kernels/device.h"
+
 namespace knobwise::runtime_detail {
 
 std::string Verdicts::key(const Problem& problem, const KernelFamily& family,
                           const Configuration& configuration, const DeviceInfo& device) {
-  return fmt::format("{}\n{} {} {}\n{}\n{} {} {} {}\n{}\n{}\n{}", problem.to_string(),
+  return fmt::format("{}\n{} {} {}\n{}\n{} {} {} {}\n{}\n{}\n{}\n{}", problem.to_string(),
                      to_string(family.backend()), family.name(), family.source_hash(),
                      configuration.to_json(), device.name, device.architecture, device.multiprocessors,
-                     device.vector_bytes, device.driver_version, device.compiler_version, KNOBWISE_VERSION);
+                     device.vector_bytes, device.driver_version, device.compiler_version,
+                     compile_options(device), KNOBWISE_VERSION);
 }
 
 std::filesystem::path Verdicts::path_of(const std::string& key) const {

@@ -13,7 +13,7 @@
 namespace knobwise::runtime_detail {
 
 /// A folder of measured errors, one file for each kernel: problem, family with its source, configuration,
-/// device, driver and compiler. Thread-safe; processes may share a folder. A folder that cannot be read or
+/// device, driver, compiler and its options. Thread-safe; processes may share a folder. A folder that cannot be read or
 /// written, or a file that is damaged, only costs another verification.
 class Verdicts {
  public:
