@@ -116,6 +116,7 @@ AccuracyRequirement AccuracyRequirement::parse(std::string_view text) {
                       "max_abs, rel_fro, frac_outside such as rel_fro=1e-3,max_abs=0.01",
                       part));
     }
+    if (*metric) throw UserError(fmt::format("accuracy: '{}' is given twice", key));
     *metric = positive_number(part.substr(equals + 1), key);
     begin = end + 1;
   }

@@ -121,7 +121,7 @@ TEST(AccuracyRequirement, TextReadsBack) {
 
 TEST(AccuracyRequirement, MistakesAreUserErrors) {
   for (const char* text : {"", "strict", "rel_fro", "rel_fro=", "rel_fro=-1", "rel_fro=nan", "rel_fro=1e-4,",
-                           "mean_abs=1", "rel_fro=1x", "max_abs=1;rel_fro=1"}) {
+                           "mean_abs=1", "rel_fro=1x", "max_abs=1;rel_fro=1", "rel_fro=1,rel_fro=2"}) {
     EXPECT_THROW(AccuracyRequirement::parse(text), UserError) << text;
   }
 }
