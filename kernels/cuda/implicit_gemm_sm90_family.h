@@ -6,8 +6,8 @@
 
 namespace knobwise {
 
-/// Family `implicit_gemm_sm90`: compute capability 9.0; convolutions with stride 1 along w and an
-/// element-wise epilogue. The object lives as long as the program; thread-safe.
+/// Family `implicit_gemm_sm90`: compute capability 9.0; convolutions with stride 1 along w; element-wise
+/// epilogues, a residual or a norm. The object lives as long as the program; thread-safe.
 const KernelFamily& cuda_implicit_gemm_sm90_family();
 
 /// The tiling that a configuration gives a problem that the family supports.
