@@ -42,34 +42,6 @@ TEST(ImplicitGemmFamily, OffersConfigurationsForEverySupportedProblem) {
   for (const char* line : kRoundedProblems) EXPECT_GT(space_of(line).size(), 0u) << line;
 }
 
-/// A problem with every parameter drawn from values that occur, some of which do not fit together.
-std::string random_problem(std::mt19937& random) {
-  const auto one_of = [&random](const std::vector<int>& values) {
-    return values[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random)];
-  };
-  const int rank = one_of({1, 2, 3}), groups = one_of({1, 1, 1, 2, 8});
-  std::string line = fmt::format("conv{}d n={} c={} k={} groups={}", rank, one_of({1, 2, 128}),
-                                 groups * one_of({1, 2, 3, 5, 16, 100}),
-                                 groups * one_of({1, 2, 3, 7, 13, 18, 24, 64, 129, 500}), groups);
-  std::string stride, pad, dilation;
-  for (int axis = 3 - rank; axis < 3; ++axis) {
-    line += fmt::format(" {}={} {}={}", "dhw"[axis], one_of({1, 5, 7, 13, 28, 56, 100, 224, 513}),
-                        "trs"[axis], one_of({1, 2, 3, 3, 5, 7}));
-    const char* separator = axis == 3 - rank ? "" : "x";
-    stride += fmt::format("{}{}", separator, one_of({1, 1, 2, 3, 4}));
-    pad += fmt::format("{}{}", separator, one_of({0, 1, 3}));
-    dilation += fmt::format("{}{}", separator, one_of({1, 1, 2, 5}));
-  }
-  const std::vector<const char*> epilogues = {"",
-                                              " | relu",
-                                              " | min depth",
-                                              " | softmax channel",
-                                              " | instance_norm eps=1e-5",
-                                              " | max depth | softmax channel"};
-  return line + fmt::format(" stride={} pad={} dilation={}{}", stride, pad, dilation,
-                            epilogues[static_cast<std::size_t>(one_of({0, 1, 2, 3, 4, 5}))]);
-}
-
 TEST(ImplicitGemmFamily, OffersConfigurationsForRandomProblems) {
   std::mt19937 random(4);
   int supported = 0;
