@@ -21,7 +21,7 @@ void* Buffers::resolve(BufferRef reference) const {
     case Slot::packed:
       return packed;
     case Slot::workspace:
-      return workspace;
+      return static_cast<char*>(workspace) + reference.index;
     case Slot::scalar:
       break;  // no buffer: the launch holds the value
   }

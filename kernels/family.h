@@ -26,7 +26,7 @@ enum class Slot {
   output,
   parameter,  ///< `index` into Problem::parameters(): 0 is the weights.
   packed,     ///< What the prepare launches made of the parameters; written once, then read-only.
-  workspace,  ///< Scratch; contents undefined between launches of different runs.
+  workspace,  ///< Scratch, from byte `index`; contents undefined between runs.
   scalar,     ///< No buffer: `index` into KernelLaunch::scalars.
 };
 

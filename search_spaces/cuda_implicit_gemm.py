@@ -33,10 +33,11 @@ SH='((tile_h - 1) * stride_h + (r - 1) * dilation_h + 1)'
 SD='(((od if epilogue_reduce_depth else tile_d) - 1) * stride_d + (t - 1) * dilation_d + 1)'
 ENTRIES=f'({PLANES} * ({SD} * {SH} * ({SW} + 4) + 8))'
 CSTEPS=CDIV('c_per_group','input_channels_per_step')
-IBUF=f'min(stages, {CSTEPS} * tiles_per_block)'
+IBUF=f'min(stages, {CDIV(CSTEPS, "split_k")} * tiles_per_block)'
+RB='(4 if split_k > 1 else dtype_bytes)'
 WSTEP=f'({KST} * channels_per_block * 4 * {EB})'
 WBUF=f'((1 if {CSTEPS} == 1 else {IBUF}) if weights_source == "shared" else 0)'
-SHARED=f'(16 * {KST} + 256 + {WBUF} * {WSTEP} + {IBUF} * ({ENTRIES} * {EB} + 128) + (4 * channels_per_block * ({RW} + 2) if epilogue_norm_channels else 0) + {WARPS} * dtype_bytes * ((warp_positions * 24) if layout == "nhwc" else 16 * (warp_positions + 8)))'
+SHARED=f'(16 * {KST} + 256 + {WBUF} * {WSTEP} + {IBUF} * ({ENTRIES} * {EB} + 128) + (4 * channels_per_block * ({RW} + 2) if epilogue_norm_channels else 0) + {WARPS} * {RB} * ((warp_positions * 24) if layout == "nhwc" else 16 * (warp_positions + 8)))'
 TILES='((1 if epilogue_reduce_depth else -(-od // tile_d)) * (-(-oh // tile_h)) * (-(-ow // tile_w)))'
 knobs=[
  ('precision','string',"['bf16x3', 'fp16x3', 'tf32x3', 'fp16', 'bf16', 'tf32'] if dtype == 'f32' else ['bf16'] if dtype == 'bf16' else ['fp16']",None),
@@ -50,6 +51,7 @@ knobs=[
  ('warp_channels','int',"[v for v in range(16, 129, 16) if (v in [16, 32, 48, 64, 96] or v == -(-k_per_group // 16) * 16) and (v >= 32 or k_per_group < 32)]","min([v for v in [32, 48, 64] if k_per_group % v == 0] + [-(-k_per_group // 16) * 16]) if not epilogue_softmax else -(-k // 16) * 16"),
  ('input_channels_per_step','int',"[v for v in [4, 8, 16, 32, 64] if v < c_per_group] + [c_per_group]","8 if c_per_group > 8 else c_per_group"),
  ('tiles_per_block','int',"[1, 4, 8, 16, 32]","1"),
+ ('split_k','int',"[v for v in [1, 2, 4, 8, 16, 32] if v == 1 or v <= c_per_group // 4]","1"),
  ('stages','int',"[1, 2, 3]","1"),
  ('producer_warps','int',"[0, 2, 4]","0"),
  ('store_width','int',"[1, 2, 4, 8]","8"),
@@ -70,24 +72,26 @@ cons=[
  (f"{THREADS} * {REGS} <= 65536","the registers of a multiprocessor"),
  (f"{SHARED} <= device_shared_bytes_per_block","operands fit in shared memory"),
  (f"{RW} * warp_positions <= 1.15 * {POS} or {RW} == 1 and (warp_positions == 8 or {POS} == od * oh * ow)","few idle columns"),
- (f"store_width == max([v for v in [1, 2, 4, 8] if v * dtype_bytes <= 16 and (k_per_group % v == 0 if layout == 'nhwc' else tile_h * ow % v == 0 and oh * ow % v == 0 if (tile_w == ow and (tile_d == 1 or tile_h == oh)) else tile_w % v == 0 and ow % v == 0)])","the widest stores that are aligned"),
+ (f"store_width == max([v for v in [1, 2, 4, 8] if v * {RB} <= 16 and (k_per_group % v == 0 if layout == 'nhwc' else tile_h * ow % v == 0 and oh * ow % v == 0 if (tile_w == ow and (tile_d == 1 or tile_h == oh)) else tile_w % v == 0 and ow % v == 0)])","the widest stores that are aligned"),
  (f"vector_width == (max([v for v in [1, 2, 4] if v == 1 or layout == 'nchw' and w % v == 0 and tile_w * stride_w % v == 0 and (gather == 'channels' or pad_w % v == 0 and {UNIT} % v == 0)]))","the widest fetches that are aligned"),
  ("gather == 'channels' or input_channels_per_step <= 16","a plane for every channel"),
  (f"input_channels_per_step == c_per_group or gather == 'taps' or input_channels_per_step % {VE} == 0","steps of whole vectors"),
  ("input_channels_per_step == c_per_group or not epilogue_reduce_depth","every depth from one staging of the input"),
  (f"reduction_order == 'taps_outermost' or {PLANES} > 1 and t * r * {ROWV} > 1 and {KST} <= 64","the order matters only with several taps and planes"),
  ("(producer_warps > 0) == (stages > 1)","producers work a stage ahead"),
- (f"stages <= {CSTEPS} * tiles_per_block","no more stages than steps"),
+ (f"stages <= {CDIV(CSTEPS, 'split_k')} * tiles_per_block","no more stages than steps"),
  (f"tiles_per_block == 1 or stages > 1 and {CSTEPS} == 1 and not epilogue_norm_channels and tiles_per_block <= {TILES}","several tiles only to stage ahead"),
  (f"n * {TILES} * groups * (-(-k_per_group // channels_per_block)) >= tiles_per_block * device_multiprocessors or tiles_per_block == 1","a block for every multiprocessor"),
+ (f"split_k == 1 or tiles_per_block == 1 and not (epilogue_reduce_depth or epilogue_softmax or epilogue_norm_channels) and (split_k - 1) * (-(-{CSTEPS} // split_k)) < {CSTEPS}", "every part of the reduction has a step, and sums that the next kernel joins"),
+ (f"split_k == 1 or n * {TILES} * groups * (-(-k_per_group // channels_per_block)) * split_k <= 4 * device_multiprocessors", "the reduction is split to fill the device"),
  (f"grid_order == 'positions_first' or (channels_per_block < k_per_group or groups > 1) and not epilogue_norm_channels","the order matters only where blocks differ in channels; a norm's blocks are neighbours"),
  (f"not epilogue_norm_channels or {TILES} <= (8 if device_compute_capability >= 90 else 1) and (channels_per_block % epilogue_norm_channels == 0 or channels_per_block >= k_per_group) and k_per_group % epilogue_norm_channels == 0","a cluster holds whole groups of the norm"),
  (f"weights_source == 'shared' or {KST} * channels_per_block * 4 * {EB} > 16384 or {CSTEPS} > 1","few weights are staged"),
  (f"unroll == 1 or unroll < 2 * {KST} and unroll * {ACC} * (3 if {SP} == 2 else 1) <= 1600","the inner loop stays in the instruction cache"),
- (f"n * groups * (-(-k_per_group // channels_per_block)) * {TILES} < 2147483648","a grid has at most 2^31 - 1 blocks"),
+ (f"n * groups * (-(-k_per_group // channels_per_block)) * {TILES} * split_k < 2147483648","a grid has at most 2^31 - 1 blocks"),
 ]
 # The order in which the space is bound: what prunes most comes first.
-order=['tile_w','tile_h','tile_d','channels_per_block','warp_positions','warp_channels','precision','gather','input_channels_per_step','stages','producer_warps','tiles_per_block','weights_source','unroll','reduction_order','grid_order','store_width','vector_width','min_blocks']
+order=['tile_w','tile_h','tile_d','channels_per_block','warp_positions','warp_channels','precision','gather','input_channels_per_step','stages','producer_warps','tiles_per_block','split_k','weights_source','unroll','reduction_order','grid_order','store_width','vector_width','min_blocks']
 knobs=sorted(knobs,key=lambda k: order.index(k[0]))
 
 names = [knob[0] for knob in knobs]

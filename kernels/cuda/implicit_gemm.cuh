@@ -8,6 +8,13 @@
 
 namespace knobwise::implicit_gemm {
 
+/// What is written: elements of the output, or sums of a part of the reduction.
+#if KNOB_split_k > 1
+using Result = float;
+#else
+using Result = Element;
+#endif
+
 constexpr KW_HOST_DEVICE Geometry geometry() {
   return Geometry{KW_N,
                   KW_C,
@@ -25,10 +32,11 @@ constexpr KW_HOST_DEVICE Geometry geometry() {
                   KNOB_warp_channels,
                   KNOB_input_channels_per_step,
                   KNOB_tiles_per_block,
+                  KNOB_split_k,
                   KNOB_stages,
                   KNOB_producer_warps,
                   KNOB_store_width,
-                  static_cast<int>(sizeof(Element)),
+                  static_cast<int>(sizeof(Result)),
                   KW_NHWC,
                   KNOB_vector_width,
                   KW_WORD_ELEMENTS,
@@ -201,11 +209,23 @@ __device__ __forceinline__ void deposit_item(unsigned char* buffer, const Item& 
 struct Step {
   Triple tile;
   int channel_step;
+  bool first, last;  ///< Of its tile.
 };
 
-__device__ __forceinline__ Step step_at(int first_tile, int index) {
+/// Steps that a block takes.
+__device__ __forceinline__ int steps_of(const BlockOrigin& block) {
   constexpr Geometry g = geometry();
-  return {g.tile_at(first_tile + index / g.channel_steps()), index % g.channel_steps()};
+  if constexpr (KNOB_split_k > 1) return g.part_end(block.part) - g.part_begin(block.part);
+  return g.block_tiles(block.first_tile) * g.channel_steps();
+}
+
+__device__ __forceinline__ Step step_at(const BlockOrigin& block, int index) {
+  constexpr Geometry g = geometry();
+  if constexpr (KNOB_split_k > 1)
+    return {g.tile_at(block.first_tile), g.part_begin(block.part) + index, index == 0, index == steps_of(block) - 1};
+  const int channel_step = index % g.channel_steps();
+  return {g.tile_at(block.first_tile + index / g.channel_steps()), channel_step, channel_step == 0,
+          channel_step == g.channel_steps() - 1};
 }
 
 /// Fetches, rounds and deposits the input of one step; `thread` of kStagers.
@@ -506,68 +526,100 @@ __device__ __forceinline__ void normalise(Results& results, const float* packed,
 }
 #endif
 
-/// Writes the results of the warp, 16 channels at a time, by way of `scratch` in shared memory, so that
-/// neighbouring lanes write neighbours.
-__device__ __forceinline__ void store_results(const Results& results, Element* output, const Element* residual,
-                                              const Place& place, Element* scratch) {
+/// Where a position of the tile lies in the output's plane, and whether it does.
+struct OutputPlace {
+  OutOffset offset;
+  bool inside;
+};
+
+__device__ __forceinline__ OutputPlace output_place(const Place& place, int in_warp) {
   constexpr Geometry g = geometry();
-  constexpr int kStore = KNOB_store_width, kPitch = g.out_pitch();
-  constexpr int kRowAccesses = (KW_NHWC ? 16 : KNOB_warp_positions) / kStore;
-  constexpr int kAccesses = 16 * KNOB_warp_positions / kStore;
-  constexpr long long kChannelPitch = KW_NHWC ? 1 : kOutPlane, kPositionPitch = KW_NHWC ? KW_K : 1;
-  using Word = Access<kStore * static_cast<int>(sizeof(Element))>::type;
-  const int first_channel = place.block.channel_block * kBlockChannels + place.channel_warp * KNOB_warp_channels;
-  Element* warp_output = output + static_cast<long long>(place.block.sample) * KW_K * kOutPlane +
-                         (place.block.group * kGroupOutputs + first_channel) * kChannelPitch;
+  const int position = place.position_warp * KNOB_warp_positions + in_warp;
   const Triple origin = {KW_EPILOGUE_REDUCE_DEPTH ? 0 : place.tile.d * KNOB_tile_d, place.tile.h * KNOB_tile_h,
                          place.tile.w * KNOB_tile_w};
   const OutOffset first = (static_cast<OutOffset>(origin.d) * KW_OH + origin.h) * KW_OW + origin.w;
+  const bool in_tile = g.positions() % KNOB_warp_positions == 0 || position < g.positions();
+  if constexpr (g.flat())
+    return {first + position,
+            in_tile && (KNOB_tile_d == 1 ? origin.h * KW_OW + position < KW_OH * KW_OW : first + position < kOutPlane)};
+  const Triple at = g.position_at(position);
+  return {first + (static_cast<OutOffset>(at.d) * KW_OH + at.h) * KW_OW + at.w,
+          in_tile && (kResultD % KNOB_tile_d == 0 || origin.d + at.d < kResultD) &&
+              (KW_OH % KNOB_tile_h == 0 || origin.h + at.h < KW_OH) &&
+              (KW_OW % KNOB_tile_w == 0 || origin.w + at.w < KW_OW)};
+}
+
+/// Collects the results of 16 channels of the warp in `scratch`: rows of positions, or of channels (channels
+/// last).
+__device__ __forceinline__ void collect_results(Result* scratch, const Results& results, int m, int lane) {
+  constexpr int kPitch = geometry().out_pitch();
+#pragma unroll
+  for (int n = 0; n < kColumnTiles; ++n)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int channel = half * 8 + lane / 4, position = n * 8 + lane % 4 * 2;
+      const float low = results[2 * n][2 * m + half], high = results[2 * n + 1][2 * m + half];
+      if constexpr (KW_NHWC) {
+        from_float(scratch[position * kPitch + channel], low);
+        from_float(scratch[(position + 1) * kPitch + channel], high);
+      } else {
+        store_pair(scratch + channel * kPitch + position, low, high);
+      }
+    }
+}
+
+/// Writes the results of the warp, 16 channels at a time, by way of `scratch` in shared memory, so that
+/// neighbouring lanes write neighbours.
+__device__ __forceinline__ void store_results(const Results& results, Result* output, const Element* residual,
+                                              const Place& place, Result* scratch) {
+  constexpr int kPitch = geometry().out_pitch(), kStore = KNOB_store_width;
+  // Accesses that a row of the scratch memory takes, those of a lane to a row, and rows that the warp writes
+  // at once.
+  constexpr int kRowAccesses = (KW_NHWC ? 16 : KNOB_warp_positions) / kStore;
+  constexpr int kLaneAccesses = kRowAccesses > 32 ? kRowAccesses / 32 : 1;
+  constexpr int kRows = kRowAccesses < 32 ? 32 / kRowAccesses : 1, kAllRows = KW_NHWC ? KNOB_warp_positions : 16;
+  const int lane_row = place.lane / kRowAccesses, lane_column = place.lane % kRowAccesses * kStore;
+  const int first_channel = place.block.channel_block * kBlockChannels + place.channel_warp * KNOB_warp_channels;
+  Result* lane_output =
+      output + (static_cast<long long>(place.block.part) * KW_N + place.block.sample) * KW_K * kOutPlane +
+      static_cast<long long>(place.block.group * kGroupOutputs + first_channel) * (KW_NHWC ? 1 : kOutPlane);
+  const Result* lane_scratch = scratch + lane_row * kPitch + lane_column;
+  const bool idle = kRows > kAllRows && lane_row >= kAllRows;
+#if KW_NHWC
+  lane_output += lane_column;
+#else
+  lane_output += static_cast<long long>(lane_row) * kOutPlane;
+  OutputPlace places[kLaneAccesses];
+#pragma unroll
+  for (int j = 0; j < kLaneAccesses; ++j) places[j] = output_place(place, lane_column + 32 * j * kStore);
+#endif
 #pragma unroll
   for (int m = 0; m < kRowTiles; ++m) {
     __syncwarp();
-#pragma unroll
-    for (int n = 0; n < kColumnTiles; ++n)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int channel = half * 8 + place.lane / 4, position = n * 8 + place.lane % 4 * 2;
-        const float low = results[2 * n][2 * m + half], high = results[2 * n + 1][2 * m + half];
-        if constexpr (KW_NHWC) {
-          from_float(scratch[position * kPitch + channel], low);
-          from_float(scratch[(position + 1) * kPitch + channel], high);
-        } else {
-          store_pair(scratch + channel * kPitch + position, low, high);
-        }
-      }
+    collect_results(scratch, results, m, place.lane);
     __syncwarp();
+    if (idle) continue;
+    const int channels_left = kGroupOutputs - first_channel - m * 16;
+    constexpr bool kRagged = kGroupOutputs % kBlockChannels != 0;
+#if KW_NHWC
+    if (kRagged && lane_column >= channels_left) continue;
 #pragma unroll 4
-    for (int i = 0; i < ceil_div(kAccesses, 32); ++i) {
-      const int access = i * 32 + place.lane, row = access / kRowAccesses;
-      const int column = access % kRowAccesses * kStore;
-      const int channel = KW_NHWC ? column : row;
-      const int position = place.position_warp * KNOB_warp_positions + (KW_NHWC ? row : column);
-      if (kAccesses % 32 != 0 && access >= kAccesses) continue;
-      if (kGroupOutputs % kBlockChannels != 0 && first_channel + m * 16 + channel >= kGroupOutputs) continue;
-      if (g.positions() % KNOB_warp_positions != 0 && position >= g.positions()) continue;
-      OutOffset offset = position;
-      if constexpr (g.flat()) {
-        if (KNOB_tile_d == 1 ? origin.h * KW_OW + position >= KW_OH * KW_OW : first + position >= kOutPlane)
-          continue;
-      } else {
-        const Triple at = g.position_at(position);
-        if ((kResultD % KNOB_tile_d != 0 && origin.d + at.d >= kResultD) ||
-            (KW_OH % KNOB_tile_h != 0 && origin.h + at.h >= KW_OH) ||
-            (KW_OW % KNOB_tile_w != 0 && origin.w + at.w >= KW_OW))
-          continue;
-        offset = (static_cast<OutOffset>(at.d) * KW_OH + at.h) * KW_OW + at.w;
-      }
-      Element* target = warp_output + (m * 16 + channel) * kChannelPitch + (first + offset) * kPositionPitch;
-      const Word results_here = *reinterpret_cast<const Word*>(scratch + row * kPitch + column);
-#if KW_EPILOGUE_RESIDUAL
-      *reinterpret_cast<Word*>(target) = add_residual(results_here, residual + (target - output));
-#else
-      *reinterpret_cast<Word*>(target) = results_here;
-#endif
+    for (int row = 0; row < kAllRows; row += kRows) {
+      const OutputPlace at = output_place(place, row + lane_row);
+      if (at.inside)
+        write_results<kStore>(lane_output + m * 16 + at.offset * KW_K, lane_scratch + row * kPitch, output, residual);
     }
+#else
+#pragma unroll
+    for (int j = 0; j < kLaneAccesses; ++j) {
+      if (!places[j].inside) continue;
+      Result* target = lane_output + m * 16 * kOutPlane + places[j].offset;
+#pragma unroll
+      for (int row = 0; row < kAllRows; row += kRows)
+        if (!kRagged || row + lane_row < channels_left)
+          write_results<kStore>(target + row * kOutPlane, lane_scratch + row * kPitch + 32 * j * kStore, output, residual);
+    }
+#endif
   }
 }
 
@@ -643,7 +695,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     __launch_bounds__(knobwise::implicit_gemm::kThreads, KNOB_min_blocks)
         implicit_gemm(const knobwise::Element* __restrict__ input,
                       const float* __restrict__ packed,
-                      knobwise::Element* __restrict__ output, const knobwise::Element* __restrict__ residual) {
+                      knobwise::implicit_gemm::Result* __restrict__ output, const knobwise::Element* __restrict__ residual) {
   using namespace knobwise;
   using namespace knobwise::implicit_gemm;
   constexpr Geometry g = geometry();
@@ -652,8 +704,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
   Place place{g.origin(blockIdx.x), {}, warp % g.position_warps(), warp / g.position_warps(),
               thread % 32};
-  const int first_tile = place.block.first_tile;
-  const int steps = g.block_tiles(first_tile) * g.channel_steps();
+  const int steps = steps_of(place.block);
   const Element* group_input =
       input + static_cast<long long>(place.block.sample) * KW_C * kInPlane +
       static_cast<long long>(place.block.group * kGroupInputs) * (KW_NHWC ? 1 : kInPlane);
@@ -677,9 +728,10 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     return shared + g.weights_begin() + (g.channel_steps() == 1 ? 0 : step % kBuffers * g.weight_step_bytes());
   };
   const auto stage_step = [&](int step, int stager) {
+    const Step at = step_at(place.block, step);
     if (KW_WEIGHTS_SHARED && g.channel_steps() > 1)
-      stage_weights(weight_buffer(step), block_weights, step % g.channel_steps(), stager, kStagers);
-    stage_input(input_buffer(step), group_input, step_at(first_tile, step), stager);
+      stage_weights(weight_buffer(step), block_weights, at.channel_step, stager, kStagers);
+    stage_input(input_buffer(step), group_input, at, stager);
     await_copies();
   };
 
@@ -713,9 +765,10 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     } else {
       barrier_sync(kFullBarrier + step % kBuffers, kThreads);
     }
+    const Step at = step_at(place.block, step);
     const unsigned char* weights =
         (KW_WEIGHTS_SHARED ? weight_buffer(step)
-                           : block_weights + static_cast<long long>(step % g.channel_steps()) *
+                           : block_weights + static_cast<long long>(at.channel_step) *
                                                  g.weight_step_bytes()) +
         lane_weights;
     Results results;
@@ -733,13 +786,13 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
           folded[p][c] = depth == 0 ? results[p][c] : fold(folded[p][c], results[p][c]);
     }
 #else
-    if (step % g.channel_steps() == 0) start_sums(sums, packed, place);
+    if (at.first) start_sums(sums, packed, place);
     multiply_step(sums, input_buffer(step), columns, lane_offsets, weights);
 #endif
     if (kThreads > kConsumers && step + kBuffers < steps)
       barrier_arrive(kEmptyBarrier + step % kBuffers, kThreads);
-    if (step % g.channel_steps() != g.channel_steps() - 1) continue;
-    place.tile = g.tile_at(first_tile + step / g.channel_steps());
+    if (!at.last) continue;
+    place.tile = at.tile;
 #if KW_EPILOGUE_REDUCE_DEPTH
 #pragma unroll
     for (int p = 0; p < kPositions; ++p)
@@ -755,6 +808,6 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     normalise(results, packed, reinterpret_cast<float*>(shared + g.norm_begin()), place);
 #endif
     store_results(results, output, residual, place,
-                  reinterpret_cast<Element*>(shared + g.epilogue_begin() + warp * g.out_bytes()));
+                  reinterpret_cast<Result*>(shared + g.epilogue_begin() + warp * g.out_bytes()));
   }
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/device_source.h"
 #include "kernels/cuda/fused_epilogue.h"
+#include "kernels/cuda/unfused_epilogue.h"
 
 namespace knobwise {
 namespace {
@@ -158,7 +159,8 @@ class ImplicitGemm final : public KernelFamily {
 
   std::string source_hash() const override {
     return text_digest({kHostVersion, space_json(), device_source("matrix_operands.cuh"),
-                        device_source("implicit_gemm_geometry.h"), device_source("implicit_gemm.cuh")});
+                        device_source("implicit_gemm_geometry.h"), device_source("implicit_gemm.cuh"),
+                        device_source("epilogue_passes.cuh")});
   }
 
   KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
@@ -170,8 +172,8 @@ class ImplicitGemm final : public KernelFamily {
   }
 };
 
-KernelInstance ImplicitGemm::instantiate(const Problem& problem, const Configuration& configuration,
-                                         const DeviceInfo&) const {
+/// One kernel for the whole problem.
+KernelInstance one_kernel(const Problem& problem, const Configuration& configuration) {
   const FusedEpilogue epilogue = epilogue_of(problem);
   const Geometry tiling = implicit_gemm_tiling(problem, configuration);
   const bool affine = epilogue.norm && problem.epilogue[*epilogue.norm].affine;
@@ -190,6 +192,20 @@ KernelInstance ImplicitGemm::instantiate(const Problem& problem, const Configura
                    {static_cast<std::uint32_t>(tiling.threads()), 1, 1},
                    static_cast<std::uint32_t>(tiling.shared_bytes(epilogue.norm.has_value())),
                    {{Slot::input}, {Slot::packed}, {Slot::output}, residual_argument(problem, epilogue)}}};
+  return instance;
+}
+
+KernelInstance ImplicitGemm::instantiate(const Problem& problem, const Configuration& configuration,
+                                         const DeviceInfo&) const {
+  const int parts = static_cast<int>(configuration.integer("split_k"));
+  if (parts == 1) return one_kernel(problem, configuration);
+  // Sums of parts of the reduction, then a pass that adds them and does all the rest.
+  Problem convolution = problem;
+  convolution.bias = false;
+  convolution.epilogue.clear();
+  KernelInstance instance = one_kernel(convolution, configuration);
+  append_passes(instance, problem, PassSource{problem.layout == Layout::nhwc, false, 0, DType::f32, parts},
+                "kw_join");
   return instance;
 }
 
@@ -214,10 +230,11 @@ Geometry implicit_gemm_tiling(const Problem& problem, const Configuration& confi
                   knob("warp_channels"),
                   knob("input_channels_per_step"),
                   knob("tiles_per_block"),
+                  knob("split_k"),
                   knob("stages"),
                   knob("producer_warps"),
                   knob("store_width"),
-                  static_cast<int>(size_of(problem.dtype)),
+                  static_cast<int>(knob("split_k") > 1 ? sizeof(float) : size_of(problem.dtype)),
                   problem.layout == Layout::nhwc,
                   knob("vector_width"),
                   is_tf32(configuration) ? 1 : 2,

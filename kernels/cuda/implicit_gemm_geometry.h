@@ -23,6 +23,7 @@ struct BlockOrigin {
   int group;          ///< Of the convolution.
   int channel_block;  ///< Within the group.
   int first_tile;     ///< Index of the first output tile.
+  int part;           ///< Of the reduction.
 };
 
 constexpr KW_HOST_DEVICE int ceil_div(int a, int b) {
@@ -57,10 +58,11 @@ struct Geometry {
   int channels_per_block, warp_positions, warp_channels;
   int channels_per_step;  ///< Input channels staged together.
   int tiles_per_block;    ///< Output tiles that a block goes through one after another.
+  int split_k;            ///< Parts of the reduction, each a block's; above 1 a block has one tile.
   int stages;             ///< Steps whose operands are in shared memory at once.
   int producer_warps;  ///< Warps that only stage operands, ahead of the others; 0: all stage, then multiply.
   int store_width;     ///< Neighbours in the output that one access writes: 1, 2, 4 or 8.
-  int element_bytes;   ///< Of input and output.
+  int element_bytes;   ///< Of the output.
   int channels_last;   ///< 1: the channel is the fastest dimension of input and output.
   int fetch_width;     ///< Neighbours along w that one load fetches: 1, 2 or 4.
   int word_elements;   ///< Elements in a 32-bit operand: 2 (16-bit types) or 1 (tf32).
@@ -80,6 +82,12 @@ struct Geometry {
   }
   constexpr KW_HOST_DEVICE int channel_steps() const {
     return ceil_div(inputs_per_group(), channels_per_step);
+  }
+  /// Steps of a part of the reduction; the last part may have fewer.
+  constexpr KW_HOST_DEVICE int part_steps() const { return ceil_div(channel_steps(), split_k); }
+  constexpr KW_HOST_DEVICE int part_begin(int part) const { return part * part_steps(); }
+  constexpr KW_HOST_DEVICE int part_end(int part) const {
+    return smaller(channel_steps(), part_begin(part) + part_steps());
   }
   /// Channels of the whole output, each group padded to whole blocks.
   constexpr KW_HOST_DEVICE int padded_channels() const {
@@ -206,9 +214,11 @@ struct Geometry {
     return (tiles_per_sample() + tiles_per_block - 1) / tiles_per_block;
   }
   constexpr KW_HOST_DEVICE long long blocks() const {
-    return tile_groups() * samples * groups * channel_blocks();
+    return tile_groups() * samples * groups * channel_blocks() * split_k;
   }
-  constexpr KW_HOST_DEVICE BlockOrigin origin(unsigned block) const {
+  constexpr KW_HOST_DEVICE BlockOrigin origin(unsigned index) const {
+    // Neighbouring blocks are the parts of one reduction.
+    const unsigned parts = static_cast<unsigned>(split_k), block = index / parts;
     const unsigned channel_count = static_cast<unsigned>(groups * channel_blocks());
     const unsigned tile_count = static_cast<unsigned>(tile_groups());
     const unsigned sample = block / (channel_count * tile_count);
@@ -216,7 +226,8 @@ struct Geometry {
     const unsigned channel = channels_first ? rest % channel_count : rest / tile_count;
     const unsigned tile_group = channels_first ? rest / channel_count : rest % tile_count;
     return {static_cast<int>(sample), static_cast<int>(channel) / channel_blocks(),
-            static_cast<int>(channel) % channel_blocks(), static_cast<int>(tile_group) * tiles_per_block};
+            static_cast<int>(channel) % channel_blocks(), static_cast<int>(tile_group) * tiles_per_block,
+            static_cast<int>(index % parts)};
   }
   constexpr KW_HOST_DEVICE int block_tiles(int first_tile) const {
     return smaller(tiles_per_block, static_cast<int>(tiles_per_sample()) - first_tile);
@@ -227,7 +238,7 @@ struct Geometry {
 
   // ---- Shared memory, in bytes: [vector offsets][weights][input][epilogue] ----
   constexpr KW_HOST_DEVICE int input_buffers() const {
-    return smaller(stages, channel_steps() * tiles_per_block);
+    return smaller(stages, part_steps() * tiles_per_block);
   }
   constexpr KW_HOST_DEVICE int weight_buffers() const {
     return !weights_shared ? 0 : channel_steps() == 1 ? 1 : input_buffers();
@@ -259,7 +270,9 @@ struct Geometry {
     return channels_per_block % warp_channels == 0 && warp_channels % 16 == 0 && warp_positions % 8 == 0 &&
            stores_fit() && fetches_fit() && (producer_warps > 0) == (stages > 1) &&
            (!gather_taps || dilation.w == 1) && (!whole_depth || (tile.d == 1 && channel_steps() == 1)) &&
-           (channel_steps() == 1 || gather_taps || channels_per_step % vector_elements() == 0);
+           (channel_steps() == 1 || gather_taps || channels_per_step % vector_elements() == 0) &&
+           (split_k == 1 ||
+            (tiles_per_block == 1 && !whole_depth && part_begin(split_k - 1) < channel_steps()));
   }
   constexpr KW_HOST_DEVICE bool stores_fit() const {
     if (channels_last) return outputs_per_group() % store_width == 0 && output_channels % store_width == 0;

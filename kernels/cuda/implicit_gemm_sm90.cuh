@@ -349,17 +349,24 @@ __device__ __forceinline__ void normalise(Sums& values, const float* packed, con
 __device__ __forceinline__ void store_sums(const Sums& sums, Element* output, const Element* residual,
                                            const Place& place, Element* scratch) {
   constexpr Geometry g = geometry();
-  const int lane = place.lane, first_channel = place.block.channel_block * kBlockChannels + place.first_channel;
-  const BlockOrigin& block = place.block;
-  const Triple tile = place.tile;
   constexpr int kStore = g.store_width(), kPitch = g.out_pitch(), kOut = g.out_columns();
-  constexpr int kAccesses = 16 * kOut / kStore, kRowAccesses = kOut / kStore;
-  constexpr long long kChannelPitch = KW_NHWC ? 1 : kOutPlane, kPositionPitch = KW_NHWC ? KW_K : 1;
-  using Word = Access<kStore * static_cast<int>(sizeof(Element))>::type;
-  Element* warp_output = output + static_cast<long long>(block.sample) * KW_K * kOutPlane +
-                         (block.group * kGroupOutputs + first_channel) * kChannelPitch;
+  // Accesses that a channel takes, those of a lane to a channel, and channels that the warp writes at once.
+  constexpr int kRowAccesses = KW_NHWC ? 16 : kOut / kStore, kLaneAccesses = ceil_div(kRowAccesses, 32);
+  constexpr int kRows = kRowAccesses < 32 ? 32 / kRowAccesses : 1, kAllRows = KW_NHWC ? kOut : 16;
+  const int lane = place.lane, first_channel = place.block.channel_block * kBlockChannels + place.first_channel;
+  const int lane_row = lane / kRowAccesses, lane_column = lane % kRowAccesses * kStore;
+  const Triple tile = place.tile;
   const OutOffset origin =
       (static_cast<OutOffset>(tile.d) * KW_OH + tile.h * KNOB_tile_h) * KW_OW + tile.w * KNOB_tile_w;
+  Element* warp_output =
+      output + static_cast<long long>(place.block.sample) * KW_K * kOutPlane +
+      static_cast<long long>(place.block.group * kGroupOutputs + first_channel) * (KW_NHWC ? 1 : kOutPlane);
+  const int channels_left = kGroupOutputs - first_channel;
+  constexpr bool kRagged = kGroupOutputs % kBlockChannels != 0;
+  const auto offset_of = [&](int column) {
+    const int row = KNOB_tile_h == 1 ? 0 : column / g.row_pitch();
+    return origin + static_cast<OutOffset>(row) * KW_OW + column - row * g.row_pitch() + place.group * kColumns;
+  };
 #pragma unroll
   for (int begin = 0; begin < kColumns; begin += kOut) {
     __syncwarp();
@@ -370,25 +377,29 @@ __device__ __forceinline__ void store_sums(const Sums& sums, Element* output, co
         store_pair(scratch + (half * 8 + lane / 4) * kPitch + j * 8 - begin + lane % 4 * 2,
                    sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]);
     __syncwarp();
+    if (lane_row >= kRows) continue;  // lanes that a row's accesses leave over
+#if KW_NHWC
+    if (kRagged && lane_column >= channels_left) continue;
 #pragma unroll 4
-    for (int i = 0; i < ceil_div(kAccesses, 32); ++i) {
-      const int access = i * 32 + lane;
-      const int channel = KW_NHWC ? access % 16 : access / kRowAccesses;
-      const int in_chunk = KW_NHWC ? access / 16 : access % kRowAccesses * kStore, column = begin + in_chunk;
-      const int row = KNOB_tile_h == 1 ? 0 : column / g.row_pitch();
-      const int w = column - row * g.row_pitch() + place.group * kColumns;
-      if (kAccesses % 32 != 0 && access >= kAccesses) continue;
-      if (!place.inside(column)) continue;
-      if (kGroupOutputs % kBlockChannels != 0 && first_channel + channel >= kGroupOutputs) continue;
-      Element* target = warp_output + channel * kChannelPitch +
-                        (origin + static_cast<OutOffset>(row) * KW_OW + w) * kPositionPitch;
-      const Word results = *reinterpret_cast<const Word*>(scratch + channel * kPitch + in_chunk);
-#if KW_EPILOGUE_RESIDUAL
-      *reinterpret_cast<Word*>(target) = add_residual(results, residual + (target - output));
-#else
-      *reinterpret_cast<Word*>(target) = results;
-#endif
+    for (int row = 0; row < kAllRows; row += kRows) {
+      const int column = begin + row + lane_row;
+      if (place.inside(column))
+        write_results<1>(warp_output + offset_of(column) * KW_K + lane_column,
+                         scratch + lane_column * kPitch + row + lane_row, output, residual);
     }
+#else
+#pragma unroll
+    for (int j = 0; j < kLaneAccesses; ++j) {
+      const int in_chunk = lane_column + 32 * j * kStore, column = begin + in_chunk;
+      if ((kRowAccesses > 32 && kRowAccesses % 32 != 0 && in_chunk >= kOut) || !place.inside(column)) continue;
+      Element* target = warp_output + static_cast<long long>(lane_row) * kOutPlane + offset_of(column);
+#pragma unroll
+      for (int row = 0; row < kAllRows; row += kRows)
+        if ((kAllRows % kRows == 0 || row + lane_row < kAllRows) && (!kRagged || row + lane_row < channels_left))
+          write_results<kStore>(target + row * kOutPlane, scratch + (row + lane_row) * kPitch + in_chunk, output,
+                                residual);
+    }
+#endif
   }
 }
 

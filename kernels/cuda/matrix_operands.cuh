@@ -43,15 +43,14 @@ __device__ __forceinline__ void from_float(unsigned short& element, float value)
 }
 
 /// Writes two neighbours; `target` is aligned to both.
-__device__ __forceinline__ void store_pair(Element* target, float a, float b) {
-#if KW_DTYPE_F32
+__device__ __forceinline__ void store_pair(float* target, float a, float b) {
   *reinterpret_cast<float2*>(target) = make_float2(a, b);
-#else
+}
+__device__ __forceinline__ void store_pair(unsigned short* target, float a, float b) {
   unsigned short low, high;
   from_float(low, a);
   from_float(high, b);
   *reinterpret_cast<unsigned*>(target) = static_cast<unsigned>(high) << 16 | low;
-#endif
 }
 
 /// The operand that holds a (and, for 16-bit types, b after it), rounded to nearest.
@@ -139,6 +138,20 @@ __device__ __forceinline__ Word add_residual(const Word& results, const Element*
   return parts.word;
 }
 #endif
+
+/// Writes kCount neighbouring results from shared memory to `target` in `output`, with the residual at the same
+/// place added if there is one.
+template <int kCount, class Result>
+__device__ __forceinline__ void write_results(Result* target, const Result* shared, const Result* output,
+                                              const Element* residual) {
+  using Word = typename Access<kCount * static_cast<int>(sizeof(Result))>::type;
+  const Word word = *reinterpret_cast<const Word*>(shared);
+#if KW_EPILOGUE_RESIDUAL
+  *reinterpret_cast<Word*>(target) = add_residual(word, residual + (target - output));
+#else
+  *reinterpret_cast<Word*>(target) = word;
+#endif
+}
 
 /// Waits for all threads of the cluster of kBlocks blocks; for nothing if that is one.
 template <int kBlocks>

@@ -10,16 +10,15 @@
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_module.h"
 #include "kernels/cuda/device_source.h"
+#include "kernels/cuda/epilogue_passes.h"
 #include "kernels/cuda/nvrtc.h"
 #include "kernels/device.h"
 #include "kernels/vendor/cudnn_library.h"
-#include "kernels/vendor/cudnn_passes.h"
 
 namespace knobwise {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::size_t kMaxParameters = 16;  // as in cudnn_passes.cuh
 constexpr std::size_t kAlignment = 256;
 
 std::size_t aligned(std::size_t bytes) {
@@ -164,6 +163,10 @@ Descriptors::Descriptors(const Problem& problem, int format, bool tensor_cores) 
               "cudnnSetActivationDescriptor");
 }
 
+constexpr std::string_view kPackWeights =
+    "extern \"C\" __global__ void kw_pack_weights(const void* weights, void* packed) { pack_weights(weights, "
+    "packed); }\n";
+
 std::string compile_passes(const std::string& source, const DeviceInfo& info) {
   return nvrtc_compile(source,
                        {"--gpu-architecture=" + nvrtc_architecture(info.compute_capability), "--std=c++17"})
@@ -213,10 +216,10 @@ CudnnExecutable::CudnnExecutable(const Problem& problem, const Configuration& co
       // cuDNN fuses a bias without an activation with this algorithm only.
       adds_bias_(problem.bias && configuration.text("algorithm") == "implicit_precomp_gemm"),
       algorithm_(algorithm_of(configuration.text("algorithm"))),
-      plan_(plan_passes(problem, nhwc_, adds_bias_)),
+      plan_(plan_passes(problem, PassSource{nhwc_, adds_bias_, 0, problem.dtype, 1})),
       shared_(handle_of(device.context())),
       descriptors_(problem, nhwc_ ? cudnn::kNhwc : cudnn::kNchw, configuration.text("precision") != "fp32"),
-      module_(device.context(), compile_passes(plan_.source, device.info())) {
+      module_(device.context(), compile_passes(plan_.source + std::string(kPackWeights), device.info())) {
   {
     const CudaContext::Scope scope(*shared_->context);
     const std::lock_guard lock(shared_->mutex);
@@ -256,7 +259,7 @@ void CudnnExecutable::lay_out_workspace(const PassPlan& plan) {
 
 void* CudnnExecutable::resolve(PassTensor tensor, const Buffers& buffers) const {
   switch (tensor) {
-    case PassTensor::convolution:
+    case PassTensor::source:
       return plan_.in_place ? buffers.output : at(buffers, convolution_offset_);
     case PassTensor::scratch0:
       return at(buffers, scratch_offset_[0]);
@@ -308,14 +311,14 @@ void CudnnExecutable::run(const Buffers& buffers, Stream stream) {
     module_.launch(convert_, arguments, stream);
     x = converted;
   }
-  convolve(buffers, x, resolve(PassTensor::convolution, buffers), stream);
-  std::array<void*, kMaxParameters> parameters{};
-  std::copy(buffers.parameters.begin(), buffers.parameters.end(), parameters.begin());
+  convolve(buffers, x, resolve(PassTensor::source, buffers), stream);
   for (const Step& step : steps_) {
     void* in = resolve(step.pass.in, buffers);
     void* out = resolve(step.pass.out, buffers);
-    void* arguments[] = {&in, &out, parameters.data()};
-    module_.launch(step.kernel, arguments, stream);
+    std::array<void*, kMostPassParameters + 2> arguments = {&in, &out};
+    for (std::size_t i = 0; i < buffers.parameters.size(); ++i)
+      arguments[i + 2] = const_cast<void**>(&buffers.parameters[i]);
+    module_.launch(step.kernel, arguments.data(), stream);
   }
 }
 
@@ -330,8 +333,8 @@ class CudnnFamily final : public KernelFamily {
     for (std::int64_t elements : {problem.input_extents().elements(), problem.conv_extents().elements()}) {
       if (elements > kMost) return "cuDNN's tensors end at 2^31 - 1 elements";
     }
-    if (problem.parameters().size() > kMaxParameters) {
-      return fmt::format("at most {} parameters are passed to the epilogue", kMaxParameters);
+    if (problem.parameters().size() > kMostPassParameters) {
+      return fmt::format("at most {} parameters are passed to the epilogue", kMostPassParameters);
     }
     return {};
   }
@@ -348,7 +351,7 @@ class CudnnFamily final : public KernelFamily {
 
   std::string source_hash() const override {
     const std::size_t version = cudnn_library().problem.empty() ? cudnn_library().GetVersion() : 0;
-    return text_digest({"1", fmt::format("{}", version), space_json(), device_source("cudnn_passes.cuh")});
+    return text_digest({"1", fmt::format("{}", version), space_json(), device_source("epilogue_passes.cuh")});
   }
 
   bool builtin() const override { return true; }

@@ -6,7 +6,7 @@
 namespace knobwise {
 
 /// The family "cudnn" of the CUDA backend, built in: the convolution by cuDNN, everything else by our own
-/// passes (kernels/vendor/cudnn_passes.h), all inside the timed run; weights are reordered in prepare.
+/// passes (kernels/cuda/epilogue_passes.h), all inside the timed run; weights are reordered in prepare.
 ///
 /// Knobs: `algorithm`; `precision` (fp32 forbids the tensor cores, tf32 allows them); `format`, the layout
 /// that cuDNN works in, with the conversions from and to the problem's layout inside the run. Combinations

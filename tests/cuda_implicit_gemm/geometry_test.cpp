@@ -68,7 +68,20 @@ TEST_P(TilingTest, MapsBlocksThreadsAndRegistersOneToOneOntoTheOutput) {
             count_outputs(g, origin, tile, thread, counts);
         }
     }
-    EXPECT_THAT(counts, testing::Each(1));
+    // Every part of the reduction computes every output.
+    EXPECT_THAT(counts, testing::Each(g.split_k));
+  });
+}
+
+TEST_P(TilingTest, PartsTakeEveryStepOfTheReductionOnce) {
+  for_each_tiling([](const Geometry& g) {
+    int next = 0;
+    for (int part = 0; part < g.split_k; ++part) {
+      EXPECT_EQ(g.part_begin(part), next);
+      EXPECT_GT(g.part_end(part), next);
+      next = g.part_end(part);
+    }
+    EXPECT_EQ(next, g.channel_steps());
   });
 }
 

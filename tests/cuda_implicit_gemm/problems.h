@@ -29,6 +29,8 @@ inline const char* const kExactMatrixProblems[] = {
     "conv1d n=2 c=128 w=300 k=256 s=3 pad=1 dtype=f16",
     "conv3d n=1 c=24 d=5 h=8 w=33 k=70 t=2 r=3 s=3 pad=1x1x1 stride=2x1x1 | relu",
     "conv2d n=1 c=32 h=9 w=40 k=64 r=1 s=1 groups=2 dtype=bf16 layout=nhwc",
+    "conv2d n=1 c=300 h=7 w=7 k=64 r=3 s=3 pad=1 bias | mul 2 | relu",
+    "conv2d n=1 c=256 h=9 w=5 k=40 r=3 s=3 pad=1 dtype=f16 layout=nhwc bias | residual | relu",
 };
 
 }  // namespace knobwise

@@ -1,9 +1,12 @@
-// What a library convolution leaves to do, in float: layout changes and epilogue passes.
+// What a convolution leaves to do, in float: layout changes and epilogue passes.
 //
 // Compiled after the prelude (KW_*) and KW_DTYPE, the number of the problem's type (0 fp32, 1 fp16, 2 bf16).
 // Each pass reads one tensor, applies `before` to every element it reads and `after` to every element it
 // writes, and writes one tensor in the problem's layout. Sections (before, after) get the value, its channel
 // and its index in the problem's memory order.
+
+#ifndef KW_EPILOGUE_PASSES
+#define KW_EPILOGUE_PASSES
 
 namespace knobwise::passes {
 
@@ -13,11 +16,13 @@ struct Shape {
   constexpr __device__ long long elements() const { return c * d * h * w; }
 };
 
-/// A tensor and how it is stored.
+/// A tensor and how it is stored; with several parts the sum of as many, one after the other, each of the
+/// convolution's size.
 struct Source {
   const void* data;
   int dtype;
   bool nhwc;
+  int parts;
 };
 struct Target {
   void* data;
@@ -25,7 +30,7 @@ struct Target {
 };
 
 struct Parameters {
-  const void* at[16];
+  const void* at[62];
 };
 
 __device__ inline float load_float(const void* data, int dtype, long long i) {
@@ -52,6 +57,13 @@ __device__ inline void store_float(void* data, int dtype, long long i, float val
   static_cast<unsigned short*>(data)[i] = bits;
 }
 
+__device__ inline float load_source(const Source& in, long long i) {
+  constexpr long long kPart = 1LL * KW_N * KW_K * KW_OD * KW_OH * KW_OW;
+  float sum = load_float(in.data, in.dtype, i);
+  for (int part = 1; part < in.parts; ++part) sum += load_float(in.data, in.dtype, part * kPart + i);
+  return sum;
+}
+
 __device__ inline long long offset(bool nhwc, Shape shape, long long n, long long c, long long pixel) {
   return nhwc ? (n * shape.plane() + pixel) * shape.c + c : (n * shape.c + c) * shape.plane() + pixel;
 }
@@ -65,7 +77,7 @@ __device__ inline long long global_threads() {
 
 template <class Section>
 __device__ float read(Source in, Shape shape, long long n, long long c, long long pixel, Section section) {
-  const float x = load_float(in.data, in.dtype, offset(in.nhwc, shape, n, c, pixel));
+  const float x = load_source(in, offset(in.nhwc, shape, n, c, pixel));
   return section(x, c, offset(KW_NHWC, shape, n, c, pixel));
 }
 
@@ -75,7 +87,7 @@ __device__ void map_same(Source in, Target out, Shape shape, Section section) {
   const long long count = KW_N * shape.elements();
   for (long long i = global_thread(); i < count; i += global_threads()) {
     const long long c = KW_NHWC ? i % shape.c : i / shape.plane() % shape.c;
-    store_float(out.data, out.dtype, i, section(load_float(in.data, in.dtype, i), c, i));
+    store_float(out.data, out.dtype, i, section(load_source(in, i), c, i));
   }
 }
 
@@ -93,7 +105,7 @@ __device__ void map_transposed(Source in, Target out, bool out_nhwc, Shape shape
     __syncthreads();
     for (int i = y; i < 32; i += 8) {  // the source has rows x columns
       if (row0 + i < rows && column0 + x < columns) {
-        tile[i][x] = load_float(in.data, in.dtype, (n * rows + row0 + i) * columns + column0 + x);
+        tile[i][x] = load_source(in, (n * rows + row0 + i) * columns + column0 + x);
       }
     }
     __syncthreads();
@@ -201,17 +213,20 @@ __device__ void normalise(Source in, Target out, Shape shape, long long groups, 
   }
 }
 
-}  // namespace knobwise::passes
-
-using namespace knobwise::passes;
-
-#define KW_FN __device__ inline
-
 // Weights [k][c][t][r][s] as [k][t][r][s][c].
-extern "C" __global__ void kw_pack_weights(const void* weights, void* packed) {
+__device__ inline void pack_weights(const void* weights, void* packed) {
   constexpr long long kTaps = 1LL * KW_T * KW_R * KW_S, kChannels = KW_C / KW_GROUPS;
   for (long long i = global_thread(); i < KW_K * kTaps * kChannels; i += global_threads()) {
     const long long c = i % kChannels, tap = i / kChannels % kTaps, k = i / (kChannels * kTaps);
     store_float(packed, KW_DTYPE, i, load_float(weights, KW_DTYPE, (k * kChannels + c) * kTaps + tap));
   }
 }
+
+}  // namespace knobwise::passes
+
+using namespace knobwise::passes;
+
+#endif
+
+#undef KW_FN
+#define KW_FN __device__ inline

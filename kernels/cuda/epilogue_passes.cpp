@@ -1,4 +1,4 @@
-#include "kernels/vendor/cudnn_passes.h"
+#include "kernels/cuda/epilogue_passes.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 namespace knobwise {
 namespace {
 
-constexpr int kFloat = 0;  // the number of fp32 in cudnn_passes.cuh
+constexpr int kFloat = 0;  // the number of fp32 in epilogue_passes.cuh
 
 std::string shape_of(const Extents& extents) {
   return fmt::format("Shape{{{}, {}, {}, {}}}", extents.c, extents.d, extents.h, extents.w);
@@ -20,7 +20,7 @@ std::string shape_of(const Extents& extents) {
 // Writes sections and passes one after the other.
 class PassPlanner {
  public:
-  PassPlanner(const Problem& problem, bool nhwc, bool bias_done);
+  PassPlanner(const Problem& problem, const PassSource& source, std::string_view prefix);
   PassPlan plan();
 
  private:
@@ -35,30 +35,39 @@ class PassPlanner {
   std::string call_of(std::size_t step, const std::string& before, const std::string& after);
   void emit(const std::string& body, std::uint32_t blocks, std::uint32_t threads, std::size_t after_step);
 
-  bool matches() const { return nhwc_ == (problem_.layout == Layout::nhwc); }
+  bool matches() const { return source_.nhwc == (problem_.layout == Layout::nhwc); }
   std::string source_expression() const;
 
   const Problem& problem_;
-  bool nhwc_;
+  PassSource source_;
+  std::string prefix_;
   bool bias_pending_;
-  std::size_t next_ = 0;       // step of the epilogue
+  std::size_t next_;           // step of the epilogue
   std::size_t parameter_ = 1;  // next one to be used, in order
   int sections_ = 0;
-  PassTensor current_ = PassTensor::convolution;
+  PassTensor current_ = PassTensor::source;
   PassPlan plan_;
 };
 
-PassPlanner::PassPlanner(const Problem& problem, bool nhwc, bool bias_done)
-    : problem_(problem), nhwc_(nhwc), bias_pending_(problem.bias && !bias_done) {
-  if (problem.bias && bias_done) ++parameter_;
+PassPlanner::PassPlanner(const Problem& problem, const PassSource& source, std::string_view prefix)
+    : problem_(problem),
+      source_(source),
+      prefix_(prefix),
+      bias_pending_(problem.bias && !source.bias_done && source.first_step == 0),
+      next_(source.first_step) {
+  if (!bias_pending_) {
+    Problem done = problem;
+    done.epilogue.resize(source.first_step);
+    parameter_ = done.parameters().size();
+  }
   plan_.source = source_prelude(problem, {}) +
-                 fmt::format("#define KW_DTYPE {}\n", static_cast<int>(problem.dtype)) +
-                 device_source("cudnn_passes.cuh");
+                 fmt::format("#undef KW_DTYPE\n#define KW_DTYPE {}\n", static_cast<int>(problem.dtype)) +
+                 device_source("epilogue_passes.cuh");
 }
 
 // The bias where it is due and the element-wise steps up to the next other step, as a function.
 PassPlanner::Section PassPlanner::next_section() {
-  Section section{fmt::format("section{}", sections_)};
+  Section section{fmt::format("{}_section{}", prefix_, sections_)};
   std::string body;
   if (bias_pending_) {
     body += fmt::format("  x += load_float(p.at[{}], KW_DTYPE, c);\n", parameter_++);
@@ -83,21 +92,22 @@ PassPlanner::Section PassPlanner::next_section() {
 
 void PassPlanner::add_elements(std::string& body, std::size_t first, std::size_t last, int section) {
   if (first == last) return;
-  const std::string scope = fmt::format("steps{}_{}", section, first);
+  const std::string scope = fmt::format("{}_steps{}_{}", prefix_, section, first);
   plan_.source += fmt::format("namespace {} {{\n{}}}\n", scope, elementwise_source(problem_, first, last));
   body += fmt::format("  x = {}::kw_elementwise(x, i);\n", scope);
 }
 
 std::string PassPlanner::source_expression() const {
-  const bool convolution = current_ == PassTensor::convolution;
-  const bool nhwc = convolution ? nhwc_ : problem_.layout == Layout::nhwc;
-  return fmt::format("Source{{in, {}, {}}}", convolution ? static_cast<int>(problem_.dtype) : kFloat, nhwc);
+  const bool first = current_ == PassTensor::source;
+  return fmt::format("Source{{in, {}, {}, {}}}", first ? static_cast<int>(source_.dtype) : kFloat,
+                     first ? source_.nhwc : problem_.layout == Layout::nhwc, first ? source_.parts : 1);
 }
 
 // Defines a kernel and queues it; it writes what epilogue steps before `after_step` give.
 void PassPlanner::emit(const std::string& body, std::uint32_t blocks, std::uint32_t threads,
                        std::size_t after_step) {
-  Pass pass{fmt::format("kw_pass{}", plan_.passes.size()), blocks, threads, current_, PassTensor::output};
+  Pass pass{fmt::format("{}_pass{}", prefix_, plan_.passes.size()), blocks, threads, current_,
+            PassTensor::output};
   const bool last = after_step == problem_.epilogue.size();
   if (!last) {
     const int which = current_ == PassTensor::scratch0 ? 1 : 0;
@@ -106,10 +116,15 @@ void PassPlanner::emit(const std::string& body, std::uint32_t blocks, std::uint3
         std::max(plan_.scratch_bytes[which],
                  static_cast<std::size_t>(problem_.extents_before(after_step).elements()) * 4);
   }
+  std::string declared, named;
+  for (std::size_t i = 0; i < problem_.parameters().size(); ++i) {
+    declared += fmt::format(", const void* p{}", i);
+    named += fmt::format("{}p{}", i == 0 ? "" : ", ", i);
+  }
   plan_.source += fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__({}) {}(const void* in, void* out, Parameters p) {{\n"
-      "  const Target target{{out, {}}};\n  {}\n}}\n",
-      threads, pass.function, last ? static_cast<int>(problem_.dtype) : kFloat, body);
+      "extern \"C\" __global__ void __launch_bounds__({}) {}(const void* in, void* out{}) {{\n"
+      "  const Parameters p{{{{{}}}}};\n  const Target target{{out, {}}};\n  {}\n}}\n",
+      threads, pass.function, declared, named, last ? static_cast<int>(problem_.dtype) : kFloat, body);
   current_ = pass.out;
   plan_.passes.push_back(std::move(pass));
 }
@@ -120,7 +135,7 @@ std::string lambda(const std::string& section) {
 
 void PassPlanner::add_map(const Section& section) {
   const std::string shape = shape_of(problem_.extents_before(next_));
-  const bool same = matches() || current_ != PassTensor::convolution;
+  const bool same = matches() || current_ != PassTensor::source;
   const std::string body =
       same ? fmt::format("map_same({}, target, {}, {});", source_expression(), shape, lambda(section.name))
            : fmt::format("map_transposed({}, target, {}, {}, {});", source_expression(),
@@ -185,13 +200,14 @@ PassPlan PassPlanner::plan() {
         "extern \"C\" __global__ void __launch_bounds__(256) kw_convert_input(const void* in, void* out) {{\n"
         "  map_transposed(Source{{in, KW_DTYPE, KW_NHWC}}, Target{{out, KW_DTYPE}}, {}, {},\n"
         "                 [](float x, long long, long long) {{ return x; }});\n}}\n",
-        nhwc_, shape_of(problem_.input_extents()));
+        source_.nhwc, shape_of(problem_.input_extents()));
   }
   while (true) {
     const Section before = next_section();
     if (next_ == problem_.epilogue.size()) {
-      plan_.in_place = plan_.passes.empty() && matches();
-      if (!before.empty || (plan_.passes.empty() && !matches())) add_map(before);
+      plan_.in_place =
+          plan_.passes.empty() && matches() && source_.parts == 1 && source_.dtype == problem_.dtype;
+      if (!before.empty || (plan_.passes.empty() && !plan_.in_place)) add_map(before);
       break;
     }
     add_pass(next_, before);
@@ -202,8 +218,8 @@ PassPlan PassPlanner::plan() {
 
 }  // namespace
 
-PassPlan plan_passes(const Problem& problem, bool nhwc, bool bias_done) {
-  return PassPlanner(problem, nhwc, bias_done).plan();
+PassPlan plan_passes(const Problem& problem, const PassSource& source, std::string_view prefix) {
+  return PassPlanner(problem, source, prefix).plan();
 }
 
 std::uint32_t pass_blocks(std::int64_t elements) {

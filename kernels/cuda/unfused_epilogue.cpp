@@ -1,0 +1,114 @@
+#include "kernels/cuda/unfused_epilogue.h"
+
+#include <fmt/format.h>
+
+#include "kernels/cuda/device_source.h"
+
+namespace knobwise {
+namespace {
+
+Problem first_steps(const Problem& problem, std::size_t count) {
+  Problem head = problem;
+  head.epilogue.resize(count);
+  return head;
+}
+
+/// The problem with the most first steps of its epilogue that the family can do; nothing if it cannot even do
+/// the convolution.
+std::optional<Problem> fused_part(const KernelFamily& family, const Problem& problem,
+                                  const DeviceInfo& device) {
+  for (std::size_t count = problem.epilogue.size() + 1; count-- > 0;) {
+    Problem head = first_steps(problem, count);
+    if (!family.unsupported_reason(head, device)) return head;
+  }
+  return std::nullopt;
+}
+
+/// Hands out parts of a workspace, aligned for any access.
+class WorkspaceLayout {
+ public:
+  explicit WorkspaceLayout(std::size_t begin) : end_(aligned(begin)) {}
+  BufferRef take(std::size_t bytes) {
+    const std::size_t begin = end_;
+    end_ += aligned(bytes);
+    return {Slot::workspace, begin};
+  }
+  std::size_t end() const { return end_; }
+
+ private:
+  static std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+  std::size_t end_;
+};
+
+}  // namespace
+
+void append_passes(KernelInstance& instance, const Problem& problem, const PassSource& source,
+                   std::string_view prefix) {
+  const PassPlan plan = plan_passes(problem, source, prefix);
+  WorkspaceLayout layout(instance.workspace_bytes);
+  BufferRef from{Slot::output};
+  if (!plan.in_place)
+    from = layout.take(static_cast<std::size_t>(problem.extents_before(source.first_step).elements()) *
+                       size_of(source.dtype) * static_cast<std::size_t>(source.parts));
+  const BufferRef scratch[] = {layout.take(plan.scratch_bytes[0]), layout.take(plan.scratch_bytes[1])};
+  const auto place = [&](PassTensor tensor) {
+    switch (tensor) {
+      case PassTensor::source:
+        return from;
+      case PassTensor::scratch0:
+        return scratch[0];
+      case PassTensor::scratch1:
+        return scratch[1];
+      case PassTensor::output:
+        break;
+    }
+    return BufferRef{Slot::output};
+  };
+  for (KernelLaunch& launch : instance.run)
+    for (BufferRef& argument : launch.arguments)
+      if (argument.slot == Slot::output) argument = from;
+  for (const Pass& pass : plan.passes) {
+    KernelLaunch launch{
+        pass.function, {pass.blocks, 1, 1}, {pass.threads, 1, 1}, 0, {place(pass.in), place(pass.out)}};
+    for (std::size_t i = 0; i < problem.parameters().size(); ++i)
+      launch.arguments.push_back({Slot::parameter, i});
+    instance.run.push_back(std::move(launch));
+  }
+  instance.workspace_bytes = layout.end();
+  instance.source += "#undef KW_BIAS\n" + plan.source;
+}
+
+std::optional<std::string> UnfusedEpilogue::unsupported_reason(const Problem& problem,
+                                                               const DeviceInfo& device) const {
+  const auto fused = fused_part(inner_, problem, device);
+  if (!fused) return inner_.unsupported_reason(first_steps(problem, 0), device);
+  if (fused->epilogue.size() < problem.epilogue.size() && problem.parameters().size() > kMostPassParameters)
+    return fmt::format("at most {} parameters are passed to the epilogue", kMostPassParameters);
+  return std::nullopt;
+}
+
+std::vector<std::pair<std::string, Value>> UnfusedEpilogue::extra_constants(const Problem& problem,
+                                                                            const DeviceInfo& device) const {
+  return inner_.extra_constants(fused_part(inner_, problem, device).value(), device);
+}
+
+std::string UnfusedEpilogue::source_hash() const {
+  return text_digest({inner_.source_hash(), device_source("epilogue_passes.cuh")});
+}
+
+KernelInstance UnfusedEpilogue::instantiate(const Problem& problem, const Configuration& configuration,
+                                            const DeviceInfo& device) const {
+  const Problem fused = fused_part(inner_, problem, device).value();
+  KernelInstance instance = inner_.instantiate(fused, configuration, device);
+  if (const std::size_t done = fused.epilogue.size(); done < problem.epilogue.size())
+    append_passes(instance, problem, PassSource{problem.layout == Layout::nhwc, true, done, problem.dtype, 1},
+                  "kw_rest");
+  return instance;
+}
+
+OutputTile UnfusedEpilogue::tile(const Problem& problem, const Configuration& configuration) const {
+  // Where the seams of the convolution run; a step that reduces leaves those of the other dimensions.
+  return inner_.tile(first_steps(problem, 0), configuration);
+}
+
+}  // namespace knobwise

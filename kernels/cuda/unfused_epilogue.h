@@ -1,0 +1,39 @@
+// Epilogues that a kernel does not fuse: done by passes after it, as part of the same run.
+#pragma once
+
+#include <string_view>
+
+#include "kernels/cuda/epilogue_passes.h"
+#include "kernels/family.h"
+
+namespace knobwise {
+
+/// Lets `instance`, whose kernels write what `source` describes to the output, write it to the workspace
+/// instead, and adds the passes that make `problem`'s output of it. `prefix` as for plan_passes().
+void append_passes(KernelInstance& instance, const Problem& problem, const PassSource& source,
+                   std::string_view prefix);
+
+/// A family of the CUDA backend that does every epilogue: `inner` fuses as many of the first steps as it can
+/// (what lies between them and the rest has the problem's type), passes do the rest. Everything else is the
+/// inner family's, its name and knobs included. Thread-safe; keeps a reference to `inner`.
+class UnfusedEpilogue final : public KernelFamily {
+ public:
+  explicit UnfusedEpilogue(const KernelFamily& inner) : inner_(inner) {}
+
+  std::string_view name() const override { return inner_.name(); }
+  Backend backend() const override { return inner_.backend(); }
+  std::optional<std::string> unsupported_reason(const Problem& problem,
+                                                const DeviceInfo& device) const override;
+  std::string_view space_json() const override { return inner_.space_json(); }
+  std::vector<std::pair<std::string, Value>> extra_constants(const Problem& problem,
+                                                             const DeviceInfo& device) const override;
+  std::string source_hash() const override;
+  KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
+                             const DeviceInfo& device) const override;
+  OutputTile tile(const Problem& problem, const Configuration& configuration) const override;
+
+ private:
+  const KernelFamily& inner_;
+};
+
+}  // namespace knobwise
