@@ -75,6 +75,14 @@ int Store::version() const {
   return impl_->connection.version;
 }
 
+void Store::at_one_moment(const std::function<void()>& read) const {
+  impl_->guard([&] {
+    SQLite::Transaction snapshot(impl_->connection.database);
+    read();
+    snapshot.commit();
+  });
+}
+
 std::optional<std::int64_t> Store::find_device(const DeviceRecord& device) const {
   return impl_->guard([&] {
     return impl_->find(kFindDevice, device.backend, device.vendor, device.name, device.architecture,

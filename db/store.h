@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -248,6 +249,10 @@ class Store {
 
   /// True when any trial succeeded; at once, however large the file.
   bool has_results() const;
+  /// Runs `read`, during which every call of this Store sees the file as of one moment, whatever others
+  /// write. It may only read, and not call this again. A write-ahead log lets writers go on meanwhile;
+  /// without one they wait.
+  void at_one_moment(const std::function<void()>& read) const;
   StoreCounts counts() const;
 
  private:

@@ -278,6 +278,21 @@ TEST_F(FileTest, AReaderSeesWhatALiveWriterCommits) {
   EXPECT_EQ(reader.find_family(family("later")), id);
 }
 
+TEST_F(FileTest, AReaderMayStayAtOneMomentWhileAWriterCommits) {
+  const fs::path path = tuned();
+  Store writer = Store::open(path, Store::Mode::read_write);
+  const Store reader = Store::open(path, Store::Mode::read_only);
+  std::int64_t id = 0;
+  reader.at_one_moment([&] {
+    EXPECT_EQ(reader.find_family(family("later")), std::nullopt);
+    id = writer.intern_family(family("later"));
+    EXPECT_EQ(reader.find_family(family("later")), std::nullopt);
+  });
+  EXPECT_EQ(reader.find_family(family("later")), id);
+  EXPECT_THROW(reader.at_one_moment([] { throw UserError("stopped"); }), UserError);
+  EXPECT_EQ(reader.find_family(family("later")), id);
+}
+
 TEST(FileSystem, NetworkFileSystemsGetNoWriteAheadLog) {
   for (const std::uint64_t magic : {0x6969u, 0x517Bu, 0xFF534D42u, 0xFE534D42u, 0x65735546u, 0x01021997u}) {
     EXPECT_FALSE(supports_write_ahead_log(magic)) << magic;
