@@ -48,6 +48,7 @@ struct FamilySearch {
   std::int64_t id = 0;
   std::uint64_t default_index = 0;
   std::unordered_set<std::uint64_t> proposed{};  // the default first, whatever the strategy
+  std::optional<std::uint64_t> only{};           // nothing but this one
   bool exhausted = false;
   std::map<std::string, TrialRecord> finished{};  // by configuration, from earlier sessions
 };
@@ -153,6 +154,11 @@ void Session::add_family(const KernelFamily& family) {
   const std::string strategy = family.builtin() ? "exhaustive" : options_.strategy;
   FamilySearch search{&family, space, make_strategy(strategy, space, options_.seed)};
   search.default_index = space.default_index();
+  if (options_.configuration) {
+    search.only = space.index_of(*options_.configuration);
+    if (!search.only)
+      throw UserError(fmt::format("--configuration: {}", *space.violation(*options_.configuration)));
+  }
   searches_.push_back(std::move(search));
 }
 
@@ -246,6 +252,11 @@ Clock::time_point Session::deadline() const {
 }
 
 std::optional<std::uint64_t> Session::propose(FamilySearch& search) {
+  if (search.only) {
+    if (search.proposed.insert(*search.only).second) return search.only;
+    search.exhausted = true;
+    return std::nullopt;
+  }
   if (search.proposed.empty()) {
     search.proposed.insert(search.default_index);
     return search.default_index;

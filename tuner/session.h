@@ -14,6 +14,7 @@
 #include "kernels/device_info.h"
 #include "kernels/problem.h"
 #include "kernels/user/user_kernel.h"
+#include "search_spaces/value.h"
 
 namespace knobwise {
 
@@ -35,6 +36,8 @@ struct SessionOptions {
   AccuracyRequirement accuracy;
   std::vector<std::string>
       families;  ///< Only these; empty: all but the reference, which serves if nothing else does.
+  /// Only this configuration, of the one family in `families`; no search then.
+  std::optional<Configuration> configuration = std::nullopt;
   /// The user's own kernel that the problem belongs to, registered with its backend; it must outlive the
   /// session.
   const UserKernel* kernel = nullptr;
@@ -86,8 +89,8 @@ struct SessionResult {
 /// Runs a session for each kind of device among options.devices, side by side. Devices of one kind share a
 /// session: what one measures holds for all, so they divide the work. One result for each session, in order
 /// of the devices. Throws UserError, before anything is measured, when the request cannot be carried out (no
-/// family, an unknown strategy, a space that the constraints empty, not enough memory); whatever a
-/// configuration does wrong is a trial.
+/// family, an unknown strategy, a configuration outside its space, a space that the constraints empty, not
+/// enough memory); whatever a configuration does wrong is a trial.
 std::vector<SessionResult> tune(Store& store, const Problem& problem, const SessionOptions& options,
                                 SessionListener& listener);
 

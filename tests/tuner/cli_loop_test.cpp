@@ -67,6 +67,39 @@ TEST_F(Loop, TunesStoresLooksUpRunsAndReports) {
   EXPECT_EQ(json::parse(info.out).at(0).at("problems"), 1);
 }
 
+TEST_F(Loop, OneConfigurationIsMeasuredAgainByName) {
+  const json tuned = tune({"--max-trials", "3", "--family", "direct_conv"});
+  const json configuration = tuned.at("best").at("configuration");
+  // Knobs may come in any order; another database knows nothing of it.
+  const TemporaryFolder other;
+  const CommandResult again =
+      knobwise({"tune", kProblem, "--device", "cpu", "--json", "--family", "direct_conv", "--configuration",
+                configuration.dump(), "--db", other / "again.db"},
+               folder_);
+  ASSERT_EQ(again.status, 0) << again.err;
+  const json repeated = json::parse(again.out);
+  EXPECT_EQ(repeated.at("evaluated"), 1);
+  EXPECT_EQ(repeated.at("best").at("configuration"), configuration);
+  EXPECT_GT(repeated.at("best").at("time_us"), 0);
+}
+
+TEST_F(Loop, AConfigurationThatIsNoneIsRefusedWithTheReason) {
+  const auto refused = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"tune", kProblem, "--device", "cpu"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandResult result = run(arguments);
+    EXPECT_EQ(result.status, 2);
+    return result.err;
+  };
+  EXPECT_THAT(refused({"--configuration", "{}"}), HasSubstr("name it with --family"));
+  EXPECT_THAT(refused({"--family", "direct_conv", "--configuration", "tile_w=3"}),
+              HasSubstr("is no JSON object"));
+  EXPECT_THAT(refused({"--family", "direct_conv", "--configuration", R"({"tile_w":3})"}),
+              HasSubstr("--configuration: "));
+  EXPECT_THAT(refused({"--family", "direct_conv", "--configuration", R"({"no_knob":[1]})"}),
+              HasSubstr("knobwise: "));
+}
+
 TEST_F(Loop, ACalibratedDeviceTellsHowCloseTheBestComes) {
   ASSERT_EQ(run({"devices", "--calibrate", "--device", "cpu"}).status, 0);
   const json tuned = tune({"--max-trials", "1", "--family", "direct_conv"});

@@ -102,6 +102,16 @@ SessionOptions session_options(const Variables& variables, const std::vector<std
   return options;
 }
 
+std::optional<Configuration> chosen_configuration(const Variables& variables, const SessionOptions& session) {
+  if (!variables.count("configuration")) return std::nullopt;
+  if (session.families.size() != 1)
+    throw UserError("--configuration belongs to one kernel family: name it with --family");
+  const std::string text = variables["configuration"].as<std::string>();
+  if (!nlohmann::json::parse(text, nullptr, false).is_object())
+    throw UserError(fmt::format("--configuration: '{}' is no JSON object with a value for each knob", text));
+  return Configuration::from_json(text);
+}
+
 nlohmann::json to_json(const Tuned& tuned) {
   const SessionResult& result = tuned.result;
   nlohmann::json document = {{"problem", tuned.problem.to_string()},
@@ -217,6 +227,9 @@ int tune(const std::vector<std::string>& arguments) {
   add_devices(options, "best");
   add_kernel(options);
   add_search(options);
+  options.add_options()(
+      "configuration", po::value<std::string>()->value_name("JSON"),
+      "instead of a search: only this configuration of the --family, as reports give it for a trial");
   add_accuracy(options);
   add_json(options);
   const auto variables =
@@ -234,7 +247,8 @@ int tune(const std::vector<std::string>& arguments) {
   const UserKernel* kernel = chosen_kernel(*variables);
   const Problem problem = chosen_problem(*variables, kernel);
   InterruptGuard guard;
-  const SessionOptions session = session_options(*variables, arguments, "tune", kernel);
+  SessionOptions session = session_options(*variables, arguments, "tune", kernel);
+  session.configuration = chosen_configuration(*variables, session);
   Store store = open_for_writing(*variables);
   const std::vector<Tuned> tuned = tune_one(store, problem, session, "tune");
   nlohmann::json document = nlohmann::json::array();
