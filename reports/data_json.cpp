@@ -309,11 +309,28 @@ ordered_json session_json(const SessionRecord& session) {
           {"host", session.host}};
 }
 
-ordered_json baseline_json(const BaselineRecord& baseline) {
+// The version of a family that a default was measured with: that of the trial which the baseline repeats.
+// Null for a library, and where the trial is gone.
+ordered_json default_family(const BaselineRecord& baseline, const ReportData& data) {
+  for (const ReportGroup& group : data.groups) {
+    if (static_cast<std::int64_t>(group.problem) != baseline.problem ||
+        static_cast<std::int64_t>(group.device) != baseline.device)
+      continue;
+    for (const TrialRecord& trial : group.trials) {
+      if (trial.started == baseline.started && trial.environment == baseline.environment &&
+          data.families[trial.family].name + " default" == baseline.name)
+        return trial.family;
+    }
+  }
+  return nullptr;
+}
+
+ordered_json baseline_json(const BaselineRecord& baseline, const ReportData& data) {
   ordered_json object = {{"device", baseline.device},
                          {"environment", baseline.environment},
                          {"problem", baseline.problem},
                          {"name", baseline.name},
+                         {"family", default_family(baseline, data)},
                          {"time", number(baseline.timing.time_us)},
                          {"started", baseline.started},
                          {"us", thinned_samples(baseline.timing.samples)}};
@@ -337,27 +354,28 @@ ordered_json optional_text(const std::optional<std::string>& text) {
 std::string report_json(const ReportData& data, const ReportOptions& options) {
   ordered_json statuses = ordered_json::array();
   for (const TrialStatus status : all_trial_statuses()) statuses.push_back(to_string(status));
-  const ordered_json document = {{"title", options.title},
-                                 {"generated", utc_now()},
-                                 {"filters",
-                                  {{"problem", optional_text(options.problem)},
-                                   {"device", optional_text(options.device)},
-                                   {"since", optional_text(options.since)}}},
-                                 {"sources", data.sources},
-                                 {"statuses", std::move(statuses)},
-                                 {"devices", list_json(data.devices, device_json)},
-                                 {"environments", list_json(data.environments, environment_json)},
-                                 {"problems", list_json(data.problems, problem_json)},
-                                 {"families", list_json(data.families,
-                                                        [](const FamilyRecord& family) {
-                                                          return ordered_json{
-                                                              {"backend", family.backend},
-                                                              {"name", family.name},
-                                                              {"source_hash", family.source_hash}};
-                                                        })},
-                                 {"sessions", list_json(data.sessions, session_json)},
-                                 {"baselines", list_json(data.baselines, baseline_json)},
-                                 {"groups", list_json(data.groups, group_json)}};
+  const ordered_json document = {
+      {"title", options.title},
+      {"generated", utc_now()},
+      {"filters",
+       {{"problem", optional_text(options.problem)},
+        {"device", optional_text(options.device)},
+        {"since", optional_text(options.since)}}},
+      {"sources", data.sources},
+      {"statuses", std::move(statuses)},
+      {"devices", list_json(data.devices, device_json)},
+      {"environments", list_json(data.environments, environment_json)},
+      {"problems", list_json(data.problems, problem_json)},
+      {"families", list_json(data.families,
+                             [](const FamilyRecord& family) {
+                               return ordered_json{{"backend", family.backend},
+                                                   {"name", family.name},
+                                                   {"source_hash", family.source_hash}};
+                             })},
+      {"sessions", list_json(data.sessions, session_json)},
+      {"baselines", list_json(data.baselines,
+                              [&](const BaselineRecord& baseline) { return baseline_json(baseline, data); })},
+      {"groups", list_json(data.groups, group_json)}};
   return document.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

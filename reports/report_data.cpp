@@ -184,7 +184,8 @@ ReportData read_report_data(const std::vector<std::filesystem::path>& databases,
   Collector collector(options);
   std::vector<std::string> sources;
   for (const std::filesystem::path& path : databases) {
-    collector.add(Store::open(path, Store::Mode::read_only));
+    const Store store = Store::open(path, Store::Mode::read_only);
+    store.at_one_moment([&] { collector.add(store); });  // a session may be writing
     sources.push_back(path.string());
   }
   ReportData data = collector.finish();

@@ -299,6 +299,17 @@ void make_one_trial(const std::filesystem::path& path) {
   store.insert_trial(trial);
 }
 
+void make_changed_source(const std::filesystem::path& path) {
+  Store store = Store::open(path, Store::Mode::read_write);
+  Search search = single_search(store, gpu(), kProblem, "direct_conv");
+  run_search(store, search, 20);
+  put_baseline(store, search, "cudnn", 800);
+  put_baseline(store, search, "direct_conv default", 900);
+  search.family = store.intern_family({"cuda", "direct_conv", "5566778899"});
+  search.start += 1'000'000, search.seed += 1;
+  run_search(store, search, 20);
+}
+
 void make_hostile(const std::filesystem::path& path) {
   Store store = Store::open(path, Store::Mode::read_write);
   DeviceRecord device = gpu();
@@ -320,6 +331,32 @@ void make_hostile(const std::filesystem::path& path) {
   }
   store.insert_trials(trials);
   put_baseline(store, search, "<em>library</em>", 700);
+}
+
+struct RunningSearch::Impl {
+  Store store;
+  Search search;
+  Random random{17};
+  std::int64_t session, order = 0;
+
+  explicit Impl(const std::filesystem::path& path)
+      : store(Store::open(path, Store::Mode::read_write)),
+        search(single_search(store, gpu(), kProblem, "direct_conv")) {
+    SessionRecord record = session_record(search);
+    record.finished.reset(), record.state = SessionState::running;
+    session = store.begin_session(record);
+  }
+};
+
+RunningSearch::RunningSearch(const std::filesystem::path& path) : impl_(std::make_unique<Impl>(path)) {}
+RunningSearch::~RunningSearch() = default;
+
+void RunningSearch::add(std::size_t trials) {
+  for (std::size_t added = 0; added < trials;) {
+    const TrialRecord trial = trial_record(impl_->search, impl_->session, impl_->order, impl_->random);
+    if (!impl_->store.insert_trial(trial).inserted) continue;
+    ++added, ++impl_->order;
+  }
 }
 
 }  // namespace knobwise::report_tests

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
 
 namespace knobwise::report_tests {
 
@@ -17,5 +19,22 @@ void make_only_failures(const std::filesystem::path& path);
 void make_one_trial(const std::filesystem::path& path);
 /// Names, values and messages with markup, quotes, emoji and right-to-left text.
 void make_hostile(const std::filesystem::path& path);
+
+/// A kernel whose default was measured, and whose source then changed: the new one's default was not
+/// measured.
+void make_changed_source(const std::filesystem::path& path);
+
+/// A session that goes on while others look on.
+class RunningSearch {
+ public:
+  explicit RunningSearch(const std::filesystem::path& path);
+  ~RunningSearch();
+  /// Stores so many more trials, each in a transaction of its own.
+  void add(std::size_t trials);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace knobwise::report_tests

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -16,12 +15,14 @@
 #include "db/store.h"
 #include "search_spaces/user_error.h"
 #include "tests/reports/databases.h"
+#include "tests/reports/unpack.h"
 
 namespace knobwise {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using report_tests::count_trials;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -52,23 +53,7 @@ class ReportTest : public testing::Test {
   static json unpack(const std::string& page) {
     const std::string opening = "id=\"report-data\">";
     const std::size_t first = page.find(opening) + opening.size();
-    const std::string bytes = decode(page.substr(first, page.find('<', first) - first));
-    z_stream stream{};
-    EXPECT_EQ(inflateInit2(&stream, MAX_WBITS + 16), Z_OK);
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-    stream.avail_in = static_cast<uInt>(bytes.size());
-    std::string text;
-    int status = Z_OK;
-    while (status == Z_OK) {
-      char chunk[65536];
-      stream.next_out = reinterpret_cast<Bytef*>(chunk);
-      stream.avail_out = sizeof chunk;
-      status = inflate(&stream, Z_NO_FLUSH);
-      text.append(chunk, sizeof chunk - stream.avail_out);
-    }
-    inflateEnd(&stream);
-    EXPECT_EQ(status, Z_STREAM_END);
-    return json::parse(text);
+    return report_tests::gunzip_json(decode(page.substr(first, page.find('<', first) - first)));
   }
 
  private:
@@ -96,12 +81,6 @@ class ReportTest : public testing::Test {
 // A page is too long for a matcher's message.
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
-}
-
-std::size_t count_trials(const json& data) {
-  std::size_t count = 0;
-  for (const json& group : data["groups"]) count += group["count"].get<std::size_t>();
-  return count;
 }
 
 TEST_F(ReportTest, RefersToNothingOutsideItself) {
@@ -189,6 +168,19 @@ TEST_F(ReportTest, NamesNeverBecomeMarkup) {
   const json report = unpack(text);
   EXPECT_EQ(report["title"], options.title);
   EXPECT_EQ(report["devices"][0]["name"], "<script>window.injected = 1</script> 🚀 & \"Co\"");
+}
+
+TEST_F(ReportTest, ADefaultBelongsToTheSourceItWasMeasuredWith) {
+  report_tests::make_changed_source(at("a.db"));
+  const json report = data({at("a.db")});
+  ASSERT_EQ(report["baselines"].size(), 2u);
+  for (const json& baseline : report["baselines"]) {
+    if (baseline["name"] == "cudnn") {
+      EXPECT_TRUE(baseline["family"].is_null());
+    } else {
+      EXPECT_EQ(report["families"][baseline["family"].get<int>()]["source_hash"], "0011223344");
+    }
+  }
 }
 
 TEST_F(ReportTest, TheFirstOfSeveralDatabasesCounts) {

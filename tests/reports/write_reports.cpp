@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   write("empty", report_tests::make_empty);
   write("only_failures", report_tests::make_only_failures);
   write("one_trial", report_tests::make_one_trial);
+  write("changed_source", report_tests::make_changed_source);
   write("hostile", report_tests::make_hostile);
   return 0;
 }

@@ -18,12 +18,16 @@ const RESOURCE_NAMES = {
 };
 export const resourceName = (resource) => RESOURCE_NAMES[resource] ?? resource;
 
+/** The JSON text that the page carries. */
 export async function unpack(base64) {
+  if (typeof DecompressionStream === 'undefined') {
+    throw new Error('it cannot unpack the data; Firefox 113, Safari 16.4, Chrome 80 or anything newer can');
+  }
   const characters = atob(base64.trim());
   const bytes = new Uint8Array(characters.length);
   for (let i = 0; i < bytes.length; i += 1) bytes[i] = characters.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
-  return new Report(JSON.parse(await new Response(stream).text()));
+  return new Response(stream).text();
 }
 
 /** Everything in the report. `groups` are Group objects, one for each problem and device with trials. */
@@ -49,6 +53,7 @@ export class Report {
         note(newestEnvironment, group.deviceIndex, environment[i], started[i]);
       }
     }
+    this.currentFamilies = new Set([...newestFamily.values()].map(({ id }) => id));
     for (const group of this.groups) {
       const { family, environment } = group.columns;
       group.stale = new Uint8Array(group.count);
@@ -80,6 +85,13 @@ export class Report {
 export const deviceLabel = (device) =>
   `${device.name} (${device.multiprocessors} ${device.backend === 'cuda' ? 'SMs' : 'cores'})`;
 
+// FNV-1a of the characters, once forwards and once backwards: 64 bits in all.
+function shortHash(text) {
+  const fnv = (codes) => codes.reduce((hash, code) => Math.imul(hash ^ code, 0x01000193) >>> 0, 0x811c9dc5).toString(36);
+  const codes = Array.from(text, (character) => character.codePointAt(0));
+  return fnv(codes) + fnv(codes.reverse());
+}
+
 /** Says why a trial is stale, or nothing. */
 export function staleReason(flags) {
   const reasons = [];
@@ -103,24 +115,15 @@ export class Group {
     this.knobs = json.knobs;
     this.finalists = json.finalists;
     this.importance = json.importance;
-    this.baselines = this.newestBaselines();
+    this.baselines = report.baselines.filter((b) => b.problem === json.problem && b.device === json.device).sort((a, b) => a.time - b.time);
     this.ok = report.statuses.indexOf('ok');
     this.bests = new Map();
   }
 
+  /** For addresses: the same for the same problem and device in every report. */
   get key() {
-    return `${this.problemIndex}-${this.deviceIndex}`;
-  }
-
-  // Baselines of older environments are history.
-  newestBaselines() {
-    const newest = new Map();
-    for (const baseline of this.report.baselines) {
-      if (baseline.problem !== this.problemIndex || baseline.device !== this.deviceIndex) continue;
-      const known = newest.get(baseline.name);
-      if (!known || baseline.started > known.started) newest.set(baseline.name, baseline);
-    }
-    return [...newest.values()].sort((a, b) => a.time - b.time);
+    const { backend, name, architecture, multiprocessors, memory_bytes: memory } = this.device;
+    return shortHash([this.problem.line, backend, name, architecture, multiprocessors, Math.round(memory / 2 ** 30)].join('\n'));
   }
 
   value(column, trial) {
@@ -206,13 +209,26 @@ export class Group {
     return this.stale.reduce((sum, flags) => sum + (flags ? 1 : 0), 0);
   }
 
+  /** Why a baseline may not be compared with a trial, null if it may: only what the same software ran is alike. */
+  incomparable(baseline, trial) {
+    if (baseline.environment !== this.columns.environment[trial]) return 'another driver, compiler or knobwise version';
+    if (!isDefault(baseline)) return null;
+    const sameVersion = this.stale[trial] & 1 ? baseline.family === this.columns.family[trial] : this.report.currentFamilies.has(baseline.family);
+    return sameVersion ? null : 'another version of the kernel source';
+  }
+
+  /** The baselines to compare the best trial with, fastest first; where there is none, those of the last trial. */
+  comparable(requirement) {
+    const trial = this.best(requirement) ?? this.count - 1;
+    return this.baselines.filter((baseline) => this.incomparable(baseline, trial) === null);
+  }
+
   /**
-   * The fastest baseline of a kind ("vendor" or "default"), one that meets the requirement where there is one:
-   * {baseline, accurate}, or null.
+   * The fastest comparable baseline of a kind ("vendor" or "default"), one that meets the requirement where there is
+   * one: {baseline, accurate}, or null.
    */
   baseline(kind, requirement) {
-    const isDefault = (baseline) => baseline.name.endsWith(' default');
-    const candidates = this.baselines.filter((baseline) => isDefault(baseline) === (kind === 'default'));
+    const candidates = this.comparable(requirement).filter((baseline) => isDefault(baseline) === (kind === 'default'));
     const accurate = candidates.find((baseline) => baselineMeets(baseline, requirement));
     const chosen = accurate ?? candidates[0];
     return chosen ? { baseline: chosen, accurate: Boolean(accurate) } : null;
@@ -230,6 +246,9 @@ export class Group {
     return us && this.problem.flops ? (this.problem.flops / us) * 1e6 : null;
   }
 }
+
+/** A family's default configuration, not a library. */
+export const isDefault = (baseline) => baseline.name.endsWith(' default');
 
 export function baselineMeets(baseline, requirement) {
   if (!baseline.distributions || baseline.nans) return false;
@@ -290,6 +309,13 @@ export function summary(group, requirement) {
     failed: group.failed(),
     stale: group.staleCount(),
   };
+}
+
+/** What to say instead of a comparison with a kind of baseline. */
+export function notMeasured(s, kind) {
+  const what = kind === 'default' ? 'default' : 'library';
+  const older = s.group.baselines.some((baseline) => isDefault(baseline) === (kind === 'default'));
+  return `${what} not measured${older ? ' with this version' : ''}`;
 }
 
 /** Evenly spaced part of a list, with the number left out. */

@@ -1,4 +1,5 @@
 // Builds elements. Text always becomes text nodes, so names from a database can never become markup.
+import { keep, recall } from './memory.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -37,6 +38,33 @@ export function selectField(label, options, selected, onChange) {
     options.map(([value, text]) => h('option', { value, selected: String(value) === String(selected) }, text)),
   );
   return h('label', { class: 'field' }, h('span', {}, label), select);
+}
+
+/** A selectField() that the view remembers under a name: {value, element}; `value` is always the present choice. */
+export function choice(name, label, options, initial, onChange) {
+  const remembered = recall(name, initial);
+  const chosen = { value: options.some(([value]) => String(value) === String(remembered)) ? remembered : initial };
+  chosen.element = selectField(label, options, chosen.value, (value) => {
+    chosen.value = value;
+    keep(name, value);
+    onChange(value);
+  });
+  return chosen;
+}
+
+/** A <details> that the view remembers as open; `fill(element)` is called when it is opened first. */
+export function disclosure(name, properties, label, fill) {
+  const element = h('details', { ...properties, open: recall(name, false) }, h('summary', {}, label));
+  let filled = false;
+  const unfold = () => {
+    keep(name, element.open);
+    if (!element.open || filled) return;
+    filled = true;
+    fill(element);
+  };
+  element.addEventListener('toggle', unfold);
+  unfold();
+  return element;
 }
 
 /** Says something to screen readers and, briefly, to everyone. */

@@ -1,6 +1,6 @@
 // The main findings in plain words.
+import { tuneCommand } from './commands.js';
 import { resourceName } from './data.js';
-import { shellWord } from './dom.js';
 import * as format from './format.js';
 import { geometricMean } from './charts/statistics.js';
 
@@ -10,18 +10,19 @@ const names = (group) => `${format.shorten(group.problem.line, 60)} on ${group.d
 export function findings(report, summaries) {
   const trials = summaries.reduce((sum, s) => sum + s.group.count, 0);
   if (trials === 0) return ['The databases hold no trials yet.'];
-  return [...speed(summaries), ...limits(summaries), ...trouble(summaries), volume(report, summaries, trials)];
+  return [...speed(summaries), ...limits(summaries), ...trouble(summaries), ...unfinished(report), volume(report, summaries, trials)];
 }
 
 function speed(summaries) {
   const sentences = [];
   for (const [kind, what] of [['vendor', 'the vendor library'], ['default', 'the default configuration']]) {
     const compared = summaries.filter((s) => s[kind]);
+    const missing = summaries.filter((s) => s.best !== null).length - compared.length;
     if (compared.length === 0) continue;
     const speedups = compared.map((s) => s[kind].speedup);
     const ahead = speedups.filter((value) => value > 1.005).length;
     const range = compared.length > 1 ? ` (geometric mean; from ${format.ratio(Math.min(...speedups))} to ${format.ratio(Math.max(...speedups))})` : '';
-    sentences.push(`Against ${what} the best configurations run at ${format.ratio(geometricMean(speedups))}${range}: faster in ${ahead} of ${format.plural(compared.length, 'comparison')}.`);
+    sentences.push(`Against ${what} the best configurations run at ${format.ratio(geometricMean(speedups))}${range}: faster in ${ahead} of ${format.plural(compared.length, 'comparison')}${missing > 0 ? `; not measured for ${format.count(missing)}` : ''}.`);
   }
   return sentences;
 }
@@ -45,11 +46,19 @@ function trouble(summaries) {
   return sentences;
 }
 
+// A session that was killed looks like one that runs.
+function unfinished(report) {
+  const running = report.sessions.filter((session) => session.state === 'running');
+  if (running.length === 0) return [];
+  const some = running.slice(0, 3).map((session) => `${session.strategy} on ${format.shorten(report.problems[session.problem].line, 60)} since ${format.moment(session.started)}`);
+  return [`${format.plural(running.length, 'session')} not ended: ${some.join('; ')}${running.length > 3 ? '; …' : ''}.`];
+}
+
 function volume(report, summaries, trials) {
   const failed = summaries.reduce((sum, s) => sum + s.failed, 0);
   const problems = new Set(summaries.map((s) => s.group.problemIndex)).size;
   const devices = new Set(summaries.map((s) => s.group.deviceIndex)).size;
-  return `Based on ${format.plural(trials, 'trial')} of ${format.plural(problems, 'problem')} on ${format.plural(devices, 'device')}, ${format.count(failed)} of them without a time (${format.percent(failed / trials)}).`;
+  return `Based on ${format.plural(trials, 'trial')} of ${format.plural(problems, 'problem')} on ${format.plural(devices, 'device')}, ${failed === 0 ? 'all of them with a time' : `${format.count(failed)} of them without a time (${format.percent(failed / trials)})`}.`;
 }
 
 /** What to tune next: [{summary, reason, command}], most promising first. */
@@ -70,8 +79,7 @@ export function nextSteps(summaries) {
     }
     if (s.group.count < 30) add(1, `only ${format.plural(s.group.count, 'trial')} so far`);
     if (reasons.length > 0) {
-      const device = s.group.device.backend === 'cpu' ? ' --device cpu' : '';
-      steps.push({ summary: s, weight, reason: reasons.join('; '), command: `knobwise tune ${shellWord(s.group.problem.line)}${device}` });
+      steps.push({ summary: s, weight, reason: reasons.join('; '), command: tuneCommand(s.group) });
     }
   }
   return steps.sort((a, b) => b.weight - a.weight);

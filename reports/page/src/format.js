@@ -15,6 +15,7 @@ export function digits(value, count = 3) {
 
 function scaled(value, units, count) {
   if (!present(value)) return MISSING;
+  if (value === 0) return '0';
   const [factor, unit] = units.find(([size]) => Math.abs(value) >= size) ?? units[units.length - 1];
   const shown = value / factor;
   // Fixed width after the point keeps columns of figures readable.
@@ -54,6 +55,12 @@ export function moment(value) {
   const date = new Date(typeof value === 'number' ? value * 1000 : value);
   return Number.isNaN(date.getTime()) ? String(value) : `${date.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
 }
+
+/** "12:00:05 UTC" */
+export const clockTime = (value) => `${new Date(value).toISOString().slice(11, 19)} UTC`;
+
+/** The figure of a tick without zeros that say nothing: "1.00 ms" reads "1 ms", "2.0e-7" reads "2e-7". */
+export const tick = (text) => text.replace(/(\.\d*?)0+(?=\D|$)/, (_, kept) => (kept === '.' ? '' : kept));
 
 /** The words of a status: "wrong_result" reads "wrong result". */
 export const words = (identifier) => identifier.replaceAll('_', ' ');

@@ -1,15 +1,17 @@
 // A table that sorts, searches, pages and copies. Rows may be a hundred thousand numbers: only the page shown exists.
 import { announce, copyButton, h, uniqueId } from './dom.js';
 import { count, plural } from './format.js';
+import { keep, recall } from './memory.js';
 
 /**
  * columns: [{key, label, value(row) -> what sorts and is copied, show(row) -> text or node, number: bool,
- *            broad: bool for long text, title: explanation}]
- * Returns {element, setRows(rows), setSort(key, descending)}.
+ *            broad: bool for long text, screen: bool for what is left out on paper, title: explanation}]
+ * Returns {element, setRows(rows)}. The view remembers how the table is sorted, searched and paged.
  */
 export function dataTable({ caption, columns, rows, sort = null, descending = false, pageSize = 25, search = false,
                             onRow = null, empty = 'Nothing here.' }) {
-  const state = { rows, sort, descending, page: 0, text: '' };
+  const remembered = recall(`table ${caption}`, { sort, descending, page: 0, text: '' });
+  const state = { rows, ...remembered };
   const captionId = uniqueId('caption');
   const body = h('tbody');
   const position = h('span', { class: 'position', 'aria-live': 'polite' });
@@ -30,6 +32,7 @@ export function dataTable({ caption, columns, rows, sort = null, descending = fa
   }
 
   function draw() {
+    keep(`table ${caption}`, { sort: state.sort, descending: state.descending, page: state.page, text: state.text });
     const list = visibleRows();
     const pages = Math.max(1, Math.ceil(list.length / pageSize));
     state.page = Math.min(state.page, pages - 1);
@@ -49,7 +52,7 @@ export function dataTable({ caption, columns, rows, sort = null, descending = fa
 
   function drawRow(row) {
     const cells = columns.map((column, index) => {
-      const kind = column.number ? 'number' : column.broad ? 'broad' : null;
+      const kind = cellClass(column);
       const content = column.show ? column.show(row) : String(column.value(row) ?? '–');
       return index === 0
         ? h('th', { scope: 'row', class: kind }, content)
@@ -81,14 +84,14 @@ export function dataTable({ caption, columns, rows, sort = null, descending = fa
   }
 
   const head = columns.map((column) => {
-    const header = h('th', { scope: 'col', class: column.number ? 'number' : null, title: column.title, 'aria-sort': 'none' },
+    const header = h('th', { scope: 'col', class: cellClass(column), title: column.title, 'aria-sort': 'none' },
                      h('button', { type: 'button', class: 'sort', onclick: () => sortBy(column) }, column.label));
     headers.set(column.key, header);
     return header;
   });
   const table = h('table', {}, h('caption', { id: captionId }, caption), h('thead', {}, h('tr', {}, head)), body);
   const bar = h('div', { class: 'table-bar' },
-    search && h('input', { type: 'search', placeholder: 'Search', 'aria-label': `Search: ${caption}`,
+    search && h('input', { type: 'search', placeholder: 'Search', value: state.text, 'aria-label': `Search: ${caption}`,
                            oninput: (event) => { state.text = event.target.value; state.page = 0; draw(); } }),
     copyButton('Copy table', copied), pager);
   const element = h('div', { class: 'table-block' }, bar,
@@ -96,9 +99,15 @@ export function dataTable({ caption, columns, rows, sort = null, descending = fa
   draw();
   return {
     element,
-    setRows(next) { state.rows = next; state.page = 0; draw(); },
+    setRows(next) {
+      state.rows = next;
+      state.page = 0;
+      draw();
+    },
   };
 }
+
+const cellClass = (column) => [column.number && 'number', column.broad && 'broad', column.screen && 'screen'].filter(Boolean).join(' ') || null;
 
 // Missing values come last whatever the direction.
 function sorted(list, value, descending) {

@@ -1,13 +1,16 @@
-// Opens the written reports in Chromium and looks at every view: run.mjs REPORTS PACKAGES
+// Opens the written reports in Chromium and looks at every view: run.mjs REPORTS PACKAGES SERVER [NAME]
+// SERVER serves a growing report (serve_growing.cpp); only the tests whose names hold NAME run.
 // Exit status 77 where the browser is missing.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-const [reports, packages] = process.argv.slice(2).map((folder) => path.resolve(folder));
+const [reports, packages, server] = process.argv.slice(2, 5).map((folder) => path.resolve(folder));
 const browserPath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 if (!existsSync(browserPath)) {
   console.log(`skipped: no ${browserPath} (apt-get install chromium)`);
@@ -54,6 +57,23 @@ async function open(name, fragment = '#/', { theme = 'light', width = 1400, meas
   return page;
 }
 
+/** Opens the result in a row of the overview. */
+async function openResult(name, row = 0, options = {}) {
+  const page = await open(name, '#/', options);
+  await followRow(page, row);
+  return page;
+}
+
+const RESULT = 'a result';
+const openView = (name, fragment, options) => (fragment === RESULT ? openResult(name, 0, options) : open(name, fragment, options));
+/** The row of a problem with all precision modes in the report "sweep". */
+const THIRD = 2;
+
+async function followRow(page, row) {
+  await page.evaluate((index) => document.querySelectorAll('main tbody')[0].rows[index].querySelector('a').click(), row);
+  await page.waitForSelector('.tiles');
+}
+
 /** Scrolls through the page so that every chart is drawn, and checks that each one is. */
 async function drawAll(page) {
   for (let y = 0; y < await page.evaluate(() => document.documentElement.scrollHeight); y += 600) {
@@ -79,6 +99,36 @@ async function close(page) {
   await page.close();
 }
 
+/** A session that goes on: {url, add(trials), end()}. */
+async function growing() {
+  const database = path.join(profile, `growing-${Date.now()}.db`);
+  const child = spawn(server, [database], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const [line] = await once(child.stdout, 'data');
+  return {
+    url: String(line).trim(),
+    add: (trials) => child.stdin.write(`${trials}\n`),
+    async end() {
+      child.stdin.end();
+      await once(child, 'exit');
+    },
+  };
+}
+
+/** Opens a view of a served report; requests to anywhere else are failures. */
+async function openLive({ url }, fragment = '#/') {
+  await context.setOffline(false);
+  const page = await context.newPage();
+  await page.setViewportSize({ width: 1400, height: 900 });
+  page.problems = [];
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && page.problems.push(message.text()));
+  page.on('pageerror', (error) => page.problems.push(error.stack ?? String(error)));
+  page.on('request', (request) => request.url().startsWith(url) || /^(data|blob):/.test(request.url()) || page.problems.push(`request: ${request.url()}`));
+  await page.goto(`${url}${fragment}`);
+  await page.waitForSelector('main > *');
+  await page.evaluate(() => { window.sameDocument = true; });
+  return page;
+}
+
 const firstColumn = (page, caption, column) =>
   page.$$eval('table', (tables, [wanted, index]) => {
     const table = tables.find((t) => t.caption?.textContent === wanted);
@@ -98,7 +148,7 @@ const tests = {
     const page = await open('sweep');
     const caption = 'Best configuration of each problem on each device';
     const header = page.locator('th', { has: page.getByRole('button', { name: 'vs vendor', exact: true }) });
-    const ratios = async () => (await firstColumn(page, caption, 4)).map(parseFloat);
+    const ratios = async () => (await firstColumn(page, caption, 3)).map(parseFloat);
     await header.getByRole('button').click();
     assert.equal(await header.getAttribute('aria-sort'), 'ascending');
     const up = await ratios();
@@ -120,7 +170,7 @@ const tests = {
   },
 
   async 'a result shows every chart with data and a table behind each'() {
-    const page = await open('sweep', '#/result/1-0');
+    const page = await openResult('sweep', THIRD);
     const charts = await drawAll(page);
     for (const name of ['Convergence', 'Roofline', 'Samples of the finalists', 'Time against error', 'Which knobs matter',
                         'Two knobs together', 'Resources against time', 'Failures by reason', 'All trials in parallel coordinates', 'tile_w'])
@@ -135,7 +185,7 @@ const tests = {
   },
 
   async 'brushing an axis filters the table'() {
-    const page = await open('sweep', '#/result/1-0');
+    const page = await openResult('sweep', THIRD);
     await drawAll(page);
     const chart = page.locator('figure.wide .chart');
     await chart.scrollIntoViewIfNeeded();
@@ -159,7 +209,7 @@ const tests = {
   },
 
   async 'the keyboard filters as well as the brush, and opens a trial'() {
-    const page = await open('sweep', '#/result/1-0');
+    const page = await openResult('sweep', THIRD);
     await page.getByLabel('Status').selectOption('timeout');
     assert.match(await page.locator('.explorer > p.note').innerText(), /of 240 trials pass/);
     await page.locator('.explorer tbody button.link').first().press('Enter');
@@ -170,8 +220,22 @@ const tests = {
     await close(page);
   },
 
+  async 'a default of an older kernel version is not compared with'() {
+    const page = await openResult('changed_source');
+    const tile = (label) => page.locator('.tile', { hasText: label }).innerText();
+    assert.match(await tile('Against the default'), /–\s+default not measured with this version/);
+    assert.match(await tile('Against the vendor library'), /×\s+cudnn/);
+    const used = await firstColumn(page, 'What the best configuration is compared with', 7);
+    assert.deepEqual(used.sort(), ['no: another version of the kernel source', 'yes']);
+    await page.evaluate(() => { location.hash = '#/'; });
+    await page.waitForSelector('.findings');
+    assert.equal((await firstColumn(page, 'Best configuration of each problem on each device', 4))[0], 'not measured');
+    assert.doesNotMatch(await page.locator('.findings').innerText(), /default configuration/);
+    await close(page);
+  },
+
   async 'the accuracy choice changes the winner'() {
-    const page = await open('sweep', '#/result/1-0');
+    const page = await openResult('sweep', THIRD);
     const best = () => page.locator('.tile strong').first().innerText();
     const strict = await best();
     await page.getByLabel('Accuracy').first().selectOption('any');
@@ -209,8 +273,8 @@ const tests = {
   },
 
   async 'names never become markup'() {
-    for (const fragment of ['#/', '#/result/0-0', '#/sessions', '#/compare']) {
-      const page = await open('hostile', fragment);
+    for (const fragment of ['#/', RESULT, '#/sessions', '#/compare']) {
+      const page = await openView('hostile', fragment);
       await drawAll(page);
       assert.equal(await page.evaluate(() => window.injected), undefined);
       assert.equal(await page.locator('main b, main i, main u, main em, main img').count(), 0);
@@ -220,7 +284,7 @@ const tests = {
   },
 
   async 'tooltips show names as text'() {
-    const page = await open('hostile', '#/result/0-0');
+    const page = await openResult('hostile');
     const chart = page.locator('figure', { hasText: 'Which knobs matter' }).or(page.locator('figure', { hasText: 'Failures by reason' })).first().locator('.chart');
     await chart.scrollIntoViewIfNeeded();
     await page.waitForTimeout(300);
@@ -234,11 +298,11 @@ const tests = {
     const empty = await open('empty');
     assert.match(await empty.locator('main').innerText(), /no trials yet[\s\S]*knobwise tune/);
     await close(empty);
-    const failures = await open('only_failures', '#/result/0-0');
+    const failures = await openResult('only_failures');
     assert.match(await failures.locator('main').innerText(), /None of the 12 trials gave a time/);
     assert.ok((await drawAll(failures)).includes('Failures by reason'));
     await close(failures);
-    const one = await open('one_trial', '#/result/0-0');
+    const one = await openResult('one_trial');
     await drawAll(one);
     assert.match(await one.locator('.tiles').innerText(), /1\.23 ms/);
     await close(one);
@@ -252,8 +316,7 @@ const tests = {
     const opened = await page.computed();
     const trials = await page.locator('.findings').innerText();
     assert.match(trials, /1\d\d,\d{3} trials/);
-    await page.evaluate(() => { location.hash = '#/result/1-0'; });
-    await page.waitForSelector('.tiles');
+    await followRow(page, THIRD);
     await drawAll(page);
     const before = await page.computed();
     await page.evaluate(() => {
@@ -268,8 +331,8 @@ const tests = {
   },
 
   async 'no view is wider than a phone'() {
-    for (const fragment of ['#/', '#/result/1-0', '#/compare', '#/sessions']) {
-      const page = await open('sweep', fragment, { width: 360 });
+    for (const fragment of ['#/', RESULT, '#/compare', '#/sessions']) {
+      const page = await openView('sweep', fragment, { width: 360 });
       const width = await page.evaluate(() => document.documentElement.scrollWidth);
       assert.ok(width <= 360, `${fragment} is ${width} px wide`);
       await close(page);
@@ -278,8 +341,8 @@ const tests = {
 
   async 'axe finds no fault in either theme'() {
     for (const theme of ['light', 'dark']) {
-      for (const fragment of ['#/', '#/result/1-0', '#/compare', '#/sessions']) {
-        const page = await open('sweep', fragment, { theme });
+      for (const fragment of ['#/', RESULT, '#/compare', '#/sessions']) {
+        const page = await openView('sweep', fragment, { theme });
         await drawAll(page);
         await page.evaluate(axe);
         const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'best-practice'] }));
@@ -290,16 +353,93 @@ const tests = {
     }
   },
 
-  async 'printing shows every chart'() {
-    const page = await open('sweep', '#/result/1-0');
+  async 'trials of a running session appear without a reload, for every viewer'() {
+    const session = await growing();
+    const first = await openLive(session);
+    const second = await openLive(session);
+    for (const page of [first, second]) await page.getByText('Based on 30 trials').waitFor();
+    session.add(5);
+    for (const page of [first, second]) {
+      await page.getByText('Based on 35 trials').waitFor();
+      assert.ok(await page.evaluate(() => window.sameDocument));
+      assert.match(await page.locator('header').innerText(), /Live/);
+    }
+    await close(second);
+    await session.end();
+    await first.getByRole('alert').getByText('the server does not answer').waitFor();
+    assert.match(await first.locator('main').innerText(), /Based on 35 trials/);
+    first.problems = first.problems.filter((problem) => !/ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE/.test(problem));
+    await close(first);
+    await context.setOffline(true);
+  },
+
+  async 'what the reader has set up survives newer data'() {
+    const session = await growing();
+    const page = await openLive(session);
+    await followRow(page, 0);
+    await page.getByText('All 30 trials.').waitFor();
+    await drawAll(page);
+    const explorer = page.locator('.explorer');
+    await page.getByRole('combobox', { name: 'Against' }).selectOption('wall');
+    await page.locator('summary', { hasText: 'Table: Convergence' }).click();
+    await explorer.getByLabel('Status').selectOption('ok');
+    await explorer.getByRole('button', { name: 'Rate', exact: true }).click();
+    await page.locator('summary', { hasText: 'Filter by knob' }).click();
+    await explorer.getByLabel('weights_source').selectOption({ label: 'shared' });
+    const search = explorer.getByRole('searchbox');
+    await search.fill('direct');
+    const place = await page.evaluate(() => scrollY);
+    assert.ok(place > 500);
+    const filtered = await explorer.locator('> p.note').innerText();
+    session.add(20);
+    await explorer.locator('> p.note', { hasText: 'of 50 trials' }).waitFor();
+    assert.notEqual(await explorer.locator('> p.note').innerText(), filtered);
+    assert.equal(await page.getByRole('combobox', { name: 'Against' }).inputValue(), 'wall');
+    assert.ok(await page.locator('details', { hasText: 'Table: Convergence' }).locator('tbody tr').count() > 0);
+    assert.equal(await explorer.getByLabel('Status').inputValue(), 'ok');
+    assert.equal(await explorer.locator('th', { has: page.getByRole('button', { name: 'Rate', exact: true }) }).getAttribute('aria-sort'), 'ascending');
+    const sources = new Set((await explorer.locator('tbody tr').allInnerTexts()).map((row) => /shared|global|constant/.exec(row)[0]));
+    assert.deepEqual([...sources], ['shared']);
+    assert.equal(await search.inputValue(), 'direct');
+    assert.ok(await search.evaluate((element) => element === document.activeElement));
+    assert.ok(Math.abs(await page.evaluate(() => scrollY) - place) < 60, 'the page has moved');
+    await close(page);
+    await session.end();
+    await context.setOffline(true);
+  },
+
+  async 'printing shows every chart, in dark ink, and tables that fit'() {
+    const page = await openResult('sweep', THIRD, { theme: 'dark' });
     await page.emulateMedia({ media: 'print' });
     const pdf = await page.pdf({ format: 'A4' });
     assert.ok(pdf.length > 50_000);
+    assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), undefined, 'the screen is dark again');
+    await page.setViewportSize({ width: 760, height: 1000 });
+    const sum = await page.evaluate(() => {
+      dispatchEvent(new Event('beforeprint'));
+      const canvas = document.querySelector('.chart canvas');
+      const { width, height } = canvas;
+      const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
+      let light = 0;
+      let inked = 0;
+      for (let i = 0; i < data.length; i += 4) {
+        if (data[i + 3] < 200) continue;
+        inked += 1;
+        light += data[i] + data[i + 1] + data[i + 2] > 3 * 200 ? 1 : 0;
+      }
+      return { light, inked };
+    });
+    assert.ok(sum.inked > 500 && sum.light < sum.inked / 10, JSON.stringify(sum));
+    const tables = await page.$$eval('main table', (all) => all.map((table) => ({ caption: table.caption.textContent, right: table.getBoundingClientRect().right, head: table.tHead.innerText.trim() })));
+    for (const { caption, right, head } of tables) {
+      assert.ok(right <= 760, `"${caption}" ends at ${right} px`);
+      assert.notEqual(head, '', `"${caption}" has no head`);
+    }
     await close(page);
   },
 };
 
-const wanted = process.argv[4];
+const wanted = process.argv[5];
 let passed = 0;
 let failed = 0;
 for (const [name, test] of Object.entries(tests)) {

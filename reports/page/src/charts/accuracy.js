@@ -1,5 +1,5 @@
 // Time against error: what speed costs in accuracy.
-import { selectField } from '../dom.js';
+import { choice } from '../dom.js';
 import { REQUIREMENTS, thin } from '../data.js';
 import * as format from '../format.js';
 import { logAxis, vertical } from './axes.js';
@@ -29,14 +29,14 @@ export function paretoFront(group, metric) {
 }
 
 export function accuracyFigure(group, requirement) {
-  let metric = 'rel_fro';
-  const measured = () => group.ranked().filter((trial) => group.value(metric, trial) !== null);
+  const metric = choice('error metric', 'Error', Object.entries(METRICS).map(([key, { label }]) => [key, label]), 'rel_fro', () => figure.redraw());
+  const measured = () => group.ranked().filter((trial) => group.value(metric.value, trial) !== null);
   const option = (colours) => {
     const trials = measured();
-    const errors = trials.map((trial) => group.value(metric, trial)).filter((error) => error > 0);
+    const errors = trials.map((trial) => group.value(metric.value, trial)).filter((error) => error > 0);
     // Zero has no place on a logarithmic axis: it is drawn at the left edge.
     const zero = (errors.length > 0 ? errors.reduce((a, b) => Math.min(a, b)) : 1e-7) / 4;
-    const x = (trial) => Math.max(group.value(metric, trial), zero);
+    const x = (trial) => Math.max(group.value(metric.value, trial), zero);
     const point = (trial) => ({ value: [x(trial), group.time(trial)], trial });
     const byPrecision = new Map();
     for (const trial of thin(trials, MOST_POINTS).items) {
@@ -56,23 +56,24 @@ export function accuracyFigure(group, requirement) {
         })),
       };
     });
-    const gates = METRICS[metric].gates;
+    const gates = METRICS[metric.value].gates;
     const front = {
       name: 'Pareto front', type: 'line', step: 'end', symbol: 'none', lineStyle: { color: colours.text, width: 1.5 },
-      itemStyle: { color: colours.text }, data: paretoFront(group, metric).map(point).reverse(), z: 5,
+      itemStyle: { color: colours.text }, data: paretoFront(group, metric.value).map(point).reverse(), z: 5,
     };
     const limits = {
-      name: 'accuracy classes', type: 'line', data: [],
+      name: 'accuracy classes', type: 'line', data: [], symbol: 'none', lineStyle: { color: colours.bad, type: 'dashed', width: 1.5 }, itemStyle: { color: colours.bad },
       markLine: {
         silent: true, symbol: 'none', precision: 12, lineStyle: { color: colours.bad, type: 'dashed' },
-        label: { position: 'end', rotate: 90, align: 'right', verticalAlign: 'bottom', color: colours.bad, fontSize: colours.size, formatter: (line) => line.name, distance: [0, 4] },
-        data: gates.map(([name, limit]) => ({ name, xAxis: limit })),
+        label: { color: colours.bad, fontSize: colours.size, formatter: (line) => line.name },
+        // Neighbours would run into each other: their names stand at opposite ends.
+        data: gates.map(([name, limit], i) => ({ name, xAxis: limit, label: { position: i % 2 ? 'insideStartTop' : 'insideEndTop' } })),
       },
     };
     return {
       legend: {},
       tooltip: { trigger: 'item', formatter: (item) => pointTooltip(group, item) },
-      xAxis: logAxis(colours, METRICS[metric].label, [zero, ...errors, ...gates.map(([, limit]) => limit)], format.error),
+      xAxis: logAxis(colours, METRICS[metric.value].label, [zero, ...errors, ...gates.map(([, limit]) => limit)], format.error),
       yAxis: vertical(logAxis(colours, 'time', trials.map((trial) => group.time(trial)), format.time)),
       series: [...scatter, front, limits],
     };
@@ -81,10 +82,7 @@ export function accuracyFigure(group, requirement) {
     title: 'Time against error',
     about: 'Each trial by its measured error against a float64 reference, the worst of all input distributions. Filled points meet the accuracy chosen at the top of the page; on the Pareto front nothing is both faster and more accurate. Dashed lines are accuracy classes.',
     height: 22,
-    controls: [selectField('Error', Object.entries(METRICS).map(([key, { label }]) => [key, label]), metric, (value) => {
-      metric = value;
-      figure.redraw();
-    })],
+    controls: [metric.element],
     option,
     note: measured().length > MOST_POINTS ? `Every ${Math.ceil(measured().length / MOST_POINTS)}th trial is drawn.` : null,
     table: () => ({
@@ -94,7 +92,7 @@ export function accuracyFigure(group, requirement) {
         ...Object.entries(METRICS).map(([key, { label }]) => ({ key, label, number: true, value: (trial) => group.value(key, trial), show: (trial) => format.error(group.value(key, trial)) })),
         { key: 'knobs', label: 'Configuration', value: (trial) => configurationText(group, trial) },
       ],
-      rows: paretoFront(group, metric),
+      rows: paretoFront(group, metric.value),
       empty: 'No errors were measured.',
     }),
   });

@@ -1,12 +1,13 @@
 // How the search came to its best configuration.
 import { thin } from '../data.js';
-import { selectField } from '../dom.js';
+import { choice } from '../dom.js';
 import * as format from '../format.js';
 import { linearAxis, logAxis, vertical } from './axes.js';
 import { chartFigure, tooltip } from './figure.js';
 import { seriesStyle } from './theme.js';
 
 const MOST_POINTS = 4000;
+const MANY_POINTS = 1000;
 
 /** The sessions of a group with their trials in order. */
 function courses(group, requirement) {
@@ -34,33 +35,33 @@ export const sessionName = (session) => `${session.strategy}, seed ${session.see
 
 export function convergenceFigure(group, requirement) {
   const all = courses(group, requirement);
-  let against = 'order';
-  const x = (trial) => (against === 'order' ? group.value('order', trial) + 1 : group.value('wall_seconds', trial));
+  const against = choice('convergence against', 'Against', [['order', 'trials'], ['wall', 'wall time']], 'order', () => figure.redraw());
+  const x = (trial) => (against.value === 'order' ? group.value('order', trial) + 1 : group.value('wall_seconds', trial));
   const left = all.reduce((sum, course) => sum + thin(course.trials.filter((t) => group.isOk(t)), MOST_POINTS).left, 0);
 
   const option = (colours) => {
     const times = group.ranked().map((trial) => group.time(trial));
-    const yAxis = vertical(logAxis(colours, 'time', [...times, ...group.baselines.map((b) => b.time)], format.time));
+    const yAxis = vertical(logAxis(colours, 'time', [...times, ...group.comparable(requirement).map((b) => b.time)], format.time));
     const series = all.flatMap((course, index) => {
       const style = seriesStyle(colours, index);
       const name = sessionName(course.record);
       const points = thin(course.trials.filter((t) => group.isOk(t)), MOST_POINTS).items;
       const steps = course.improvements.map((t) => ({ value: [x(t), group.time(t)], trial: t }));
       if (steps.length > 0) steps.push({ value: [x(course.last), steps[steps.length - 1].value[1]], trial: steps[steps.length - 1].trial, symbolSize: 0 });
+      const missed = { color: 'transparent', borderColor: style.color, borderWidth: 1, opacity: 0.6 };
       return [
-        { name, type: 'scatter', symbolSize: 4, itemStyle: { color: style.color, opacity: 0.35 }, symbol: style.symbol,
-          data: points.map((t) => ({ value: [x(t), group.time(t)], trial: t })) },
-        { name, type: 'line', step: 'end', symbol: style.symbol, symbolSize: 8, lineStyle: { width: 2, color: style.color },
+        { name, type: 'line', z: 5, step: 'end', symbol: style.symbol, symbolSize: 8, lineStyle: { width: 2, color: style.color },
           itemStyle: { color: style.color }, data: steps,
-          markLine: index === 0 ? baselineLines(colours, group) : undefined },
+          markLine: index === 0 ? baselineLines(colours, group.comparable(requirement)) : undefined },
+        { name, type: 'scatter', symbolSize: points.length > MANY_POINTS ? 3 : 5, itemStyle: { color: style.color, opacity: 0.45 }, symbol: style.symbol,
+          data: points.map((t) => ({ value: [x(t), group.time(t)], trial: t, itemStyle: group.meets(t, requirement) ? undefined : missed })) },
       ];
     });
     return {
-      grid: { left: 72, right: 24, top: 40, bottom: 48 },
       legend: { data: all.map((course) => sessionName(course.record)) },
       tooltip: { trigger: 'item', formatter: (item) => pointTooltip(group, item) },
-      xAxis: linearAxis(colours, against === 'order' ? 'trial of the session' : 'time since the start of the session',
-                        against === 'order' ? format.count : format.seconds, { min: 0 }),
+      xAxis: linearAxis(colours, against.value === 'order' ? 'trial of the session' : 'time since the start of the session',
+                        against.value === 'order' ? format.count : format.seconds, { min: 0 }),
       yAxis,
       series,
     };
@@ -70,10 +71,7 @@ export function convergenceFigure(group, requirement) {
     title: 'Convergence',
     about: aboutConvergence(group, all),
     height: 22,
-    controls: [selectField('Against', [['order', 'trials'], ['wall', 'wall time']], against, (value) => {
-      against = value;
-      figure.redraw();
-    })],
+    controls: [against.element],
     option,
     note: left > 0 ? `${format.count(left)} of the points are left out of the drawing; the lines use all trials.` : null,
     table: () => ({
@@ -98,17 +96,17 @@ function aboutConvergence(group, all) {
     return `${record.strategy}: best after ${format.plural(at, 'trial')} of ${format.count(trials.length)}`;
   }).filter(Boolean);
   const found = parts.length > 0 ? ` ${parts.slice(0, 3).join('; ')}${parts.length > 3 ? '; …' : ''}.` : '';
-  return `Every trial (points) and the best time so far within the accuracy (lines).${found} A line that is still falling at its end asks for a larger budget.`;
+  return `Every trial (points, hollow where the accuracy is missed) and the best time so far within the accuracy (lines).${found} A line that is still falling at its end asks for a larger budget.`;
 }
 
 /** Dashed lines at the baselines' times, for charts with time on the vertical axis. */
-export function baselineLines(colours, group, axis = 'yAxis', value = (baseline) => baseline.time) {
+export function baselineLines(colours, baselines) {
   return {
     silent: true,
     symbol: 'none',
     lineStyle: { color: colours.muted, type: 'dashed' },
     label: { position: 'insideEndTop', color: colours.muted, fontSize: colours.size, formatter: (line) => line.name },
-    data: group.baselines.slice(0, 4).map((baseline) => ({ name: baseline.name, [axis]: value(baseline) })),
+    data: baselines.slice(0, 4).map((baseline) => ({ name: baseline.name, yAxis: baseline.time })),
   };
 }
 

@@ -1,7 +1,9 @@
 // Every trial: parallel coordinates whose brushes filter the table below.
-import { copyButton, h, selectField } from '../dom.js';
+import { measureCommand } from '../commands.js';
+import { choice, commandLine, copyButton, disclosure, h, selectField } from '../dom.js';
 import { staleReason, thin } from '../data.js';
 import * as format from '../format.js';
+import { keep, recall } from '../memory.js';
 import { dataTable } from '../table.js';
 import { logTicks } from './axes.js';
 import { configurationText } from './convergence.js';
@@ -12,58 +14,117 @@ const FASTEST_LINES = 300;
 const OTHER_LINES = 900;
 const MOST_AXES = 14;
 
-/** {element}: the chart, the filters and the table. `openTrial(trial)` shows one trial. */
+/** The chart, the filters and the table. `openTrial(trial)` shows one trial. */
 export function trialExplorer(group, requirement, openTrial) {
   const knobs = tunedKnobs(group).slice(0, MOST_AXES);
   const ranked = group.ranked();
-  const state = { brushes: new Map(), status: 'all', accurate: 'all', family: 'all' };
   const everything = Array.from({ length: group.count }, (_, i) => i);
-
   const families = [...new Set(everything.map((trial) => group.columns.family[trial]))];
   const statuses = [...new Set(everything.map((trial) => group.status(trial)))];
   const axes = makeAxes(group, knobs, families);
+  const brushes = new Brushes(axes);
 
-  const accepted = (trial) =>
-    (state.status === 'all' || group.status(trial) === state.status) &&
-    (state.family === 'all' || String(group.columns.family[trial]) === state.family) &&
-    (state.accurate === 'all' || group.meets(trial, requirement) === (state.accurate === 'yes')) &&
-    [...state.brushes].every(([index, intervals]) => {
-      const value = axes[index].place(trial);
-      return value !== null && intervals.some(([low, high]) => value >= low && value <= high);
-    });
-  const summaryLine = h('p', { class: 'note', 'aria-live': 'polite' });
-  const update = () => {
-    const rows = everything.filter(accepted);
-    table.setRows(rows);
-    summaryLine.textContent = rows.length === group.count
-      ? `All ${format.plural(group.count, 'trial')}.`
-      : `${format.count(rows.length)} of ${format.plural(group.count, 'trial')} pass the filters.`;
+  const changed = () => {
+    table.setRows(everything.filter(accepted));
+    say();
   };
+  const filter = (label, options) => choice(`trials ${label}`, label, [['all', 'all'], ...options], 'all', changed);
+  const status = filter('Status', statuses.map((word) => [word, format.words(word)]));
+  const accurate = filter('Accuracy', [['yes', 'met'], ['no', 'not met']]);
+  const family = filter('Family', families.map((index) => [index, group.report.familyLabel(index)]));
+  const accepted = (trial) =>
+    (status.value === 'all' || group.status(trial) === status.value) &&
+    (family.value === 'all' || String(group.columns.family[trial]) === String(family.value)) &&
+    (accurate.value === 'all' || group.meets(trial, requirement) === (accurate.value === 'yes')) &&
+    brushes.accept(trial);
 
+  const summaryLine = h('p', { class: 'note', 'aria-live': 'polite' });
+  const say = () => {
+    const passed = everything.filter(accepted).length;
+    summaryLine.textContent = passed === group.count
+      ? `All ${format.plural(group.count, 'trial')}.`
+      : `${format.count(passed)} of ${format.plural(group.count, 'trial')} pass the filters.`;
+  };
   const table = dataTable({
-    caption: 'Trials', columns: trialColumns(group, requirement, group.knobs, openTrial), rows: everything, sort: 'time', search: true,
+    caption: 'Trials', columns: trialColumns(group, requirement, group.knobs, openTrial), rows: everything.filter(accepted), sort: 'time', search: true,
     onRow: openTrial, empty: 'No trial passes the filters.',
   });
-  const clear = () => {
-    state.brushes.clear();
+  say();
+
+  const figure = ranked.length > 1 && axes.length > 2 ? parallelFigure(group, axes, ranked, brushes, () => {
+    knobFilters.showBrushes();
+    changed();
+  }) : null;
+  const knobFilters = makeKnobFilters(axes, brushes, () => {
     figure?.redraw();
-    update();
+    changed();
+  });
+  const clear = () => {
+    brushes.clear();
+    knobFilters.showBrushes();
+    figure?.redraw();
+    changed();
   };
-  const figure = ranked.length > 1 && axes.length > 2 ? parallelFigure(group, axes, ranked, state, update) : null;
-  const filters = h('div', { class: 'controls' },
-    selectField('Status', [['all', 'all'], ...statuses.map((status) => [status, format.words(status)])], 'all', (value) => { state.status = value; update(); }),
-    selectField('Accuracy', [['all', 'all'], ['yes', 'met'], ['no', 'not met']], 'all', (value) => { state.accurate = value; update(); }),
-    families.length > 1 && selectField('Family', [['all', 'all'], ...families.map((family) => [family, group.report.familyLabel(family)])], 'all', (value) => { state.family = value; update(); }),
-    h('details', { class: 'knob-filters' }, h('summary', {}, 'Filter by knob'), h('div', { class: 'controls' }, axes.map((axis, index) => axis.values &&
-      selectField(axis.name, [['all', 'all'], ...axis.values.map((text, i) => [i, text])], 'all', (value) => {
-        if (value === 'all') state.brushes.delete(index);
-        else state.brushes.set(index, [[Number(value) - 0.5, Number(value) + 0.5]]);
-        figure?.redraw();
-        update();
-      })))),
+  const filters = h('div', { class: 'controls' }, status.element, accurate.element, families.length > 1 && family.element, knobFilters.element,
     h('button', { type: 'button', class: 'small', onclick: clear }, 'Clear brushes'));
-  update();
   return h('div', { class: 'explorer' }, figure, filters, summaryLine, table.element);
+}
+
+/** What is kept of each axis: intervals of places. The view remembers them for as long as an axis has the same values. */
+class Brushes {
+  constructor(axes) {
+    this.axes = axes;
+    const remembered = recall('brushes', new Map());
+    this.intervals = new Map(axes.flatMap((axis, index) => (remembered.has(axis.key) ? [[index, remembered.get(axis.key)]] : [])));
+  }
+
+  set(index, intervals) {
+    if (intervals.length > 0) this.intervals.set(index, intervals);
+    else this.intervals.delete(index);
+    keep('brushes', new Map([...this.intervals].map(([at, kept]) => [this.axes[at].key, kept])));
+  }
+
+  get(index) {
+    return this.intervals.get(index) ?? [];
+  }
+
+  clear() {
+    this.axes.forEach((_, index) => this.set(index, []));
+  }
+
+  accept(trial) {
+    return [...this.intervals].every(([index, intervals]) => {
+      const place = this.axes[index].place(trial);
+      return place !== null && intervals.some(([low, high]) => place >= low && place <= high);
+    });
+  }
+}
+
+// The same as brushing, for the keyboard: a value of each knob.
+function makeKnobFilters(axes, brushes, onChange) {
+  const fields = new Map();
+  axes.forEach((axis, index) => {
+    if (!axis.values) return;
+    const options = [['all', 'all'], ...axis.values.map((text, place) => [place, text]), ['brush', 'as brushed']];
+    fields.set(index, selectField(axis.name, options, 'all', (value) => {
+      if (value === 'all') brushes.set(index, []);
+      else if (value !== 'brush') brushes.set(index, [[Number(value) - 0.4, Number(value) + 0.4]]);
+      onChange();
+    }));
+  });
+  // Which of the options the brush on an axis comes to.
+  const option = (index) => {
+    const intervals = brushes.get(index);
+    if (intervals.length === 0) return 'all';
+    const kept = axes[index].values.map((_, place) => place).filter((place) => intervals.some(([low, high]) => place >= low && place <= high));
+    return kept.length === 1 ? String(kept[0]) : 'brush';
+  };
+  const showBrushes = () => fields.forEach((field, index) => { field.querySelector('select').value = option(index); });
+  showBrushes();
+  const element = disclosure('knob filters', { class: 'knob-filters' }, 'Filter by knob', (details) => {
+    details.append(h('div', { class: 'controls' }, [...fields.values()]));
+  });
+  return { element, showBrushes };
 }
 
 // Knobs, then the error and the time. place(trial) is the position on the axis, null where there is none.
@@ -82,39 +143,44 @@ function makeAxes(group, knobs, families) {
   };
   list.push({ name: 'max error', place: logOf('max_abs'), show: (value) => format.error(10 ** value) });
   list.push({ name: 'time', place: logOf('time'), show: (value) => format.time(10 ** value) });
-  return list;
+  return list.map((axis) => ({ ...axis, key: JSON.stringify([axis.name, axis.values]) }));
 }
 
-function parallelFigure(group, axes, ranked, state, update) {
+function parallelFigure(group, axes, ranked, brushes, onBrush) {
   const others = thin(ranked.slice(FASTEST_LINES), OTHER_LINES);
   const lines = [...ranked.slice(0, FASTEST_LINES), ...others.items];
+  let drawing = false;
   return chartFigure({
     title: 'All trials in parallel coordinates',
     about: 'One line a trial, coloured by its time. Drag along an axis to keep what crosses it there; the table follows. A click on an axis takes its brush away.',
     height: 24,
     wide: true,
+    minWidth: 15 + 5 * axes.length,
     note: others.left > 0 ? `The ${FASTEST_LINES} fastest trials and every ${Math.ceil((ranked.length - FASTEST_LINES) / OTHER_LINES)}th of the others are drawn; the brushes filter all.` : null,
     onReady: (chart) => {
       chart.on('axisareaselected', () => {
-        const components = chart.getModel().findComponents({ mainType: 'parallelAxis' });
-        state.brushes.clear();
-        components.forEach((component, index) => {
-          const intervals = component.activeIntervals ?? [];
-          if (intervals.length > 0) state.brushes.set(index, intervals.map((interval) => [...interval].sort((a, b) => a - b)));
+        if (drawing) return;
+        chart.getModel().findComponents({ mainType: 'parallelAxis' }).forEach((component, index) => {
+          brushes.set(index, (component.activeIntervals ?? []).map((interval) => [...interval].sort((a, b) => a - b)));
         });
-        update();
+        onBrush();
       });
+    },
+    onDrawn: (chart) => {
+      drawing = true;
+      axes.forEach((_, index) => chart.dispatchAction({ type: 'axisAreaSelect', parallelAxisId: `axis-${index}`, intervals: brushes.get(index) }));
+      drawing = false;
     },
     option: (colours) => {
       const times = lines.map((trial) => Math.log10(group.time(trial)));
-      const label = { color: colours.text, fontSize: colours.size, textBorderColor: colours.surface, textBorderWidth: 3 };
+      const label = { color: colours.text, fontSize: colours.size, lineHeight: colours.size + 2, textBorderColor: colours.surface, textBorderWidth: 3 };
       return {
         parallel: { left: 56, right: 190, top: 56, bottom: 24, axisExpandable: false },
         parallelAxis: axes.map((axis, dim) => ({
-          dim, name: axis.name, nameLocation: 'end', nameGap: 14,
+          id: `axis-${dim}`, dim, name: axis.name, nameLocation: 'end', nameGap: 14, nameTruncate: { maxWidth: 170 },
           // Names of neighbours would run into each other: they alternate in height.
           nameTextStyle: { color: colours.text, fontSize: colours.size, padding: [0, 0, dim % 2 ? 16 : 0, 0] },
-          ...(axis.values ? { type: 'value', min: -0.5, max: axis.values.length - 0.5, interval: 1, axisLabel: { customValues: axis.values.map((_, i) => i), formatter: (value) => axis.values[Math.round(value)] ?? '', ...label },
+          ...(axis.values ? { type: 'value', min: -0.5, max: axis.values.length - 0.5, interval: 1, axisLabel: { customValues: axis.values.map((_, i) => i), formatter: (value) => (axis.values[Math.round(value)] ?? '').replace(' @', '\n@'), ...label },
                               axisTick: { customValues: axis.values.map((_, i) => i) } }
                           : logarithmic(axis, lines, label)),
           axisLine: { lineStyle: { color: colours.muted } },
@@ -139,12 +205,12 @@ function logarithmic(axis, lines, label) {
   const margin = Math.max(0.02, (high - low) * 0.05);
   const ticks = logTicks(10 ** (low - margin), 10 ** (high + margin)).map((tick) => Math.log10(tick));
   return { type: 'value', min: low - margin, max: high + margin, axisTick: { customValues: ticks },
-           axisLabel: { customValues: ticks, formatter: (value) => axis.show(value), ...label } };
+           axisLabel: { customValues: ticks, formatter: (value) => format.tick(axis.show(value)), ...label } };
 }
 
 function trialColumns(group, requirement, knobs, openTrial) {
-  const figures = (key, label, show) => group.columns[key] && {
-    key, label, number: true, value: (trial) => group.value(key, trial),
+  const figures = (key, label, show, screen = false) => group.columns[key] && {
+    key, label, number: true, screen, value: (trial) => group.value(key, trial),
     show: (trial) => (group.value(key, trial) === null ? format.MISSING : show(group.value(key, trial))),
   };
   return [
@@ -157,14 +223,14 @@ function trialColumns(group, requirement, knobs, openTrial) {
     figures('max_abs', 'Max error', format.error),
     !knobs.some((knob) => knob.name === 'precision') && { key: 'precision', label: 'Precision', value: (trial) => group.precision(trial) || null },
     { key: 'family', label: 'Family', value: (trial) => group.report.familyLabel(group.columns.family[trial]) },
-    ...knobs.map((knob) => ({ key: `knob ${knob.name}`, label: knob.name, number: typeof knob.values[0] === 'number',
+    ...knobs.map((knob) => ({ key: `knob ${knob.name}`, label: knob.name, screen: true, number: typeof knob.values[0] === 'number',
                               value: (trial) => (knob.value_of[trial] >= 0 ? knob.values[knob.value_of[trial]] : null) })),
     group.columns.reason && { key: 'reason', label: 'Reason', broad: true, value: (trial) => group.reason(trial) || null,
                               show: (trial) => (group.reason(trial) ? h('span', { class: 'knob-text' }, format.shorten(group.reason(trial), 120)) : format.MISSING) },
-    figures('registers', 'Registers', format.count),
-    figures('occupancy', 'Occupancy', format.percent),
+    figures('registers', 'Registers', format.count, true),
+    figures('occupancy', 'Occupancy', format.percent, true),
     { key: 'copy', label: 'Configuration', value: (trial) => JSON.stringify(group.configuration(trial)),
-      show: (trial) => copyButton('Copy JSON', () => JSON.stringify(group.configuration(trial))) },
+      show: (trial) => [h('span', { class: 'copies' }, copyButton('Copy JSON', () => JSON.stringify(group.configuration(trial))), copyButton('Copy command', () => measureCommand(group, trial))), h('span', { class: 'print' }, configurationText(group, trial))] },
   ].filter(Boolean);
 }
 
@@ -204,7 +270,8 @@ export function trialDialog(group, trial, requirement) {
       figure('started', 'started', format.moment), item('driver', group.environment(trial).driver_version), item('source', group.family(trial).source_hash)),
     h('h3', {}, 'Configuration'),
     h('dl', { class: 'facts' }, Object.entries(group.configuration(trial)).map(([name, value]) => item(name, String(value)))),
-    copyButton('Copy as JSON', configuration));
+    copyButton('Copy as JSON', configuration),
+    h('h3', {}, 'Measure it again'), commandLine(measureCommand(group, trial)));
   document.body.append(dialog);
   dialog.showModal();
 }

@@ -2,6 +2,7 @@
 import * as format from '../format.js';
 import { h } from '../dom.js';
 import { categoryAxis, linearAxis } from './axes.js';
+import { dataTable } from '../table.js';
 import { chartFigure, tooltip } from './figure.js';
 import { configurationText } from './convergence.js';
 
@@ -17,6 +18,20 @@ export function failuresByReason(group) {
   return [...byStatus]
     .map(([status, trials]) => ({ status, trials, example: trials.find((trial) => group.reason(trial)) ?? trials[0] }))
     .sort((a, b) => b.trials.length - a.trials.length);
+}
+
+/** What each kind of failure said, with a way to its trial. */
+export function failureExamples(group, openTrial) {
+  return dataTable({
+    caption: 'An example of each failure', rows: failuresByReason(group),
+    columns: [
+      { key: 'status', label: 'Reason', value: (row) => format.words(row.status) },
+      { key: 'count', label: 'Trials', number: true, value: (row) => row.trials.length, show: (row) => format.count(row.trials.length) },
+      { key: 'example', label: 'Message', broad: true, value: (row) => group.reason(row.example), show: (row) => h('code', { class: 'message' }, group.reason(row.example) || format.MISSING) },
+      { key: 'trial', label: 'Example', number: true, value: (row) => row.example + 1, show: (row) =>
+        h('button', { type: 'button', class: 'link', 'aria-label': `Show trial ${row.example + 1}`, onclick: () => openTrial(row.example) }, `trial ${format.count(row.example + 1)}`) },
+    ],
+  }).element;
 }
 
 export function failuresFigure(group) {

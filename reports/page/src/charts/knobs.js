@@ -1,5 +1,5 @@
 // What each knob does to the time.
-import { selectField } from '../dom.js';
+import { choice } from '../dom.js';
 import * as format from '../format.js';
 import { categoryAxis, linearAxis, logAxis, vertical } from './axes.js';
 import { chartFigure, tooltip } from './figure.js';
@@ -29,12 +29,12 @@ export function importanceFigure(group) {
   const trust = explained >= 0.7 ? 'a good fit' : explained >= 0.3 ? 'a rough fit: read the order, not the figures' : 'a poor fit: do not rely on this';
   return chartFigure({
     title: 'Which knobs matter',
-    about: `How much worse a model predicts log time when one knob is shuffled (permutation importance of a random forest of 40 trees, fitted to ${format.plural(trials, 'trial')}). The model explains ${format.percent(Math.max(0, explained))} of the variance on trials it did not see: ${trust}.`,
+    about: `How much worse a model predicts log time when one knob is shuffled, as a share of the variance (permutation importance of a random forest of 40 trees, fitted to ${format.plural(trials, 'trial')}). The model explains ${format.percent(Math.max(0, explained))} of the variance on trials it did not see: ${trust}.`,
     height: Math.max(8, 3.5 + rows.length * 1.6),
     option: (colours) => ({
       grid: { left: 150, right: 40, top: 8, bottom: 48 },
       tooltip: { trigger: 'item', formatter: ({ name, value }) => tooltip(name, [['importance', format.digits(value)]]) },
-      xAxis: linearAxis(colours, 'importance (share of the variance of log time)', (v) => format.digits(v), { min: 0, scale: false }),
+      xAxis: linearAxis(colours, 'importance', (v) => format.digits(v), { min: 0, scale: false }),
       yAxis: { ...categoryAxis(colours, '', rows.map((row) => row.feature)), axisLabel: { color: colours.text, fontSize: colours.size, width: 138, overflow: 'truncate', interval: 0 } },
       series: [{ type: 'bar', data: rows.map((row) => row.importance), itemStyle: { color: colours.accent }, barMaxWidth: 18 }],
     }),
@@ -49,12 +49,15 @@ export function importanceFigure(group) {
 }
 
 /** The distribution of times for each value of one knob. */
-export function effectFigure(group, knob) {
+export function effectFigure(group, knob, requirement) {
   const entries = byValue(group, knob).map((entry) => ({ ...entry, numbers: fiveNumbers(entry.times) }));
-  const best = entries.reduce((a, b) => (a.numbers[0] <= b.numbers[0] ? a : b));
+  const fastest = entries.reduce((a, b) => (a.numbers[0] <= b.numbers[0] ? a : b)).text;
+  const best = group.best(requirement);
+  const winner = best !== null && knob.value_of[best] >= 0 ? String(knob.values[knob.value_of[best]]) : null;
+  const shortest = winner === null || winner === fastest ? `The fastest trial has ${fastest}.` : `The fastest trial has ${fastest}, the best within the accuracy ${winner}.`;
   return chartFigure({
     title: knob.name,
-    about: `Times of the trials with each value: quartiles and extremes. The fastest trial has ${best.text}.`,
+    about: `Times of the trials with each value: quartiles and extremes. ${shortest}`,
     height: 13,
     option: (colours) => ({
       grid: { left: 72, right: 16, top: 12, bottom: 36 },
@@ -81,12 +84,23 @@ export function effectFigure(group, knob) {
   });
 }
 
+// Times in the cells, as long as they have room.
+function cellLabels(colours, first, second) {
+  const roomy = first.values.length <= 7 && second.values.length <= 12;
+  return { show: roomy, color: colours.text, backgroundColor: colours.surface, padding: [2, 4], lineHeight: colours.size + 2, borderRadius: 3, fontSize: colours.size, formatter: ({ data }) => format.time(data.cell.time) };
+}
+
 /** The times over the values of two knobs. */
 export function pairFigure(group, knobs) {
-  let [first, second] = knobs;
-  let statistic = 'best';
+  const named = (name) => knobs.find((knob) => knob.name === name);
+  const names = knobs.map((knob) => [knob.name, knob.name]);
+  const redraw = () => figure.redraw();
+  const across = choice('pair across', 'Across', names, knobs[0].name, redraw);
+  const up = choice('pair up', 'Up', names, knobs[1].name, redraw);
+  const statistic = choice('pair statistic', 'Show', [['best', 'best time'], ['median', 'median time']], 'best', redraw);
   const statistics = { best: (times) => times[0], median };
   const cells = () => {
+    const [first, second] = [named(across.value), named(up.value)];
     const times = new Map();
     for (const trial of group.ranked()) {
       const [a, b] = [first.value_of[trial], second.value_of[trial]];
@@ -96,46 +110,35 @@ export function pairFigure(group, knobs) {
       times.get(key).push(group.time(trial));
     }
     return [...times].map(([key, list]) => ({
-      a: Math.floor(key / second.values.length), b: key % second.values.length, time: statistics[statistic](list), count: list.length }));
+      a: Math.floor(key / second.values.length), b: key % second.values.length, time: statistics[statistic.value](list), count: list.length }));
   };
-  const choose = (label, get, set) =>
-    selectField(label, knobs.map((knob, i) => [i, knob.name]), knobs.indexOf(get()), (value) => {
-      set(knobs[Number(value)]);
-      figure.redraw();
-    });
   const figure = chartFigure({
     title: 'Two knobs together',
     about: 'The best (or median) time of the trials with each pair of values. The key gives the colours; empty cells were never measured, or are not in the space.',
     height: 20,
-    controls: [
-      choose('Across', () => first, (knob) => { first = knob; }),
-      choose('Up', () => second, (knob) => { second = knob; }),
-      selectField('Show', [['best', 'best time'], ['median', 'median time']], statistic, (value) => {
-        statistic = value;
-        figure.redraw();
-      }),
-    ],
+    controls: [across.element, up.element, statistic.element],
     option: (colours) => {
+      const [first, second] = [named(across.value), named(up.value)];
       const list = cells();
       const times = list.map((cell) => Math.log10(cell.time));
       const [low, high] = times.length > 0 ? [Math.min(...times), Math.max(...times)] : [0, 1];
       return {
         grid: { left: 110, right: 100, top: 12, bottom: 48 },
         tooltip: { trigger: 'item', formatter: ({ data }) => tooltip(null, [[first.name, String(first.values[data.cell.a])], [second.name, String(second.values[data.cell.b])],
-          [`${statistic} time`, format.time(data.cell.time)], ['trials', format.count(data.cell.count)]]) },
+          [`${statistic.value} time`, format.time(data.cell.time)], ['trials', format.count(data.cell.count)]]) },
         visualMap: { type: 'continuous', min: low, max: Math.max(high, low + 1e-6), right: 0, top: 'middle', itemHeight: 120, itemWidth: 12, calculable: false,
           inRange: { color: colours.ramp }, formatter: (value) => format.time(10 ** value), textStyle: { color: colours.muted, fontSize: colours.size },
           text: [format.time(10 ** high), format.time(10 ** low)] },
         xAxis: { ...categoryAxis(colours, first.name, first.values.map(String)) },
         yAxis: vertical({ ...categoryAxis(colours, second.name, second.values.map(String)) }, 88),
-        series: [{ type: 'heatmap', data: list.map((cell) => ({ value: [cell.a, cell.b, Math.log10(cell.time)], cell })), itemStyle: { borderColor: colours.surface, borderWidth: 1 } }],
+        series: [{ type: 'heatmap', label: cellLabels(colours, first, second), data: list.map((cell) => ({ value: [cell.a, cell.b, Math.log10(cell.time)], cell })), itemStyle: { borderColor: colours.surface, borderWidth: 1 } }],
       };
     },
     table: () => ({
       columns: [
-        { key: 'a', label: first.name, value: (cell) => first.values[cell.a] },
-        { key: 'b', label: second.name, value: (cell) => second.values[cell.b] },
-        { key: 'time', label: `${statistic} time`, number: true, value: (cell) => cell.time, show: (cell) => format.time(cell.time) },
+        { key: 'a', label: across.value, value: (cell) => named(across.value).values[cell.a] },
+        { key: 'b', label: up.value, value: (cell) => named(up.value).values[cell.b] },
+        { key: 'time', label: `${statistic.value} time`, number: true, value: (cell) => cell.time, show: (cell) => format.time(cell.time) },
         { key: 'count', label: 'Trials', number: true, value: (cell) => cell.count },
       ],
       rows: cells(),

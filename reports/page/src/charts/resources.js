@@ -1,8 +1,8 @@
 // What a configuration takes from the device against the time it needs.
-import { selectField } from '../dom.js';
+import { choice } from '../dom.js';
 import { thin } from '../data.js';
 import * as format from '../format.js';
-import { linearAxis, logAxis, vertical } from './axes.js';
+import { byteAxis, linearAxis, logAxis, vertical } from './axes.js';
 import { configurationText, pointTooltip } from './convergence.js';
 import { chartFigure } from './figure.js';
 import { precisionStyle } from './theme.js';
@@ -28,23 +28,20 @@ const known = (group) => RESOURCES.filter(([column]) => group.ranked().some((tri
 export function resourcesFigure(group) {
   const available = known(group);
   if (available.length === 0) return null;
-  let chosen = available[0];
+  const chosen = choice('resource', 'Resource', available.map(([column, label]) => [column, label]), available[0][0], () => figure.redraw());
   const figure = chartFigure({
     title: 'Resources against time',
     about: 'What the compiled kernel takes from the device, trial by trial. A stack frame or spills above zero mean that registers went to memory.',
     height: 20,
-    controls: [selectField('Resource', available.map(([column, label]) => [column, label]), chosen[0], (value) => {
-      chosen = available.find(([column]) => column === value);
-      figure.redraw();
-    })],
+    controls: [chosen.element],
     option: (colours) => {
-      const [column, label, show] = chosen;
+      const [column, label, show] = available.find(([name]) => name === chosen.value);
       const trials = thin(group.ranked().filter((trial) => group.value(column, trial) !== null), MOST_POINTS).items;
       const precisions = [...new Set(trials.map((trial) => group.precision(trial)))];
       return {
         legend: {},
         tooltip: { trigger: 'item', formatter: (item) => pointTooltip(group, item) },
-        xAxis: linearAxis(colours, label, show),
+        xAxis: show === format.bytes ? byteAxis(colours, label, show, trials.map((trial) => group.value(column, trial))) : linearAxis(colours, label, show),
         yAxis: vertical(logAxis(colours, 'time', trials.map((trial) => group.time(trial)), format.time)),
         series: precisions.map((precision) => {
           const style = precisionStyle(colours, precision);

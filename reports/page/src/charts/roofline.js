@@ -58,9 +58,9 @@ function noCeilings(device) {
 
 function axes(colours, intensities, rates) {
   return {
-    xAxis: logAxis(colours, 'operations per byte of compulsory traffic', intensities, (v) => format.digits(v)),
+    xAxis: logAxis(colours, 'FLOP per byte', intensities, (v) => format.digits(v)),
     yAxis: vertical(logAxis(colours, 'rate', rates, format.rate), 78),
-    grid: { left: 96, right: 24, top: 40, bottom: 48 },
+    grid: { left: 96 },
   };
 }
 
@@ -100,7 +100,7 @@ export function rooflineFigure(group, requirement) {
     height: 22,
     option,
     note: [noCeilings(group.device), left > 0 ? `${format.count(left)} trials are left out of the drawing.` : null,
-           'All trials have the same traffic here, that of the problem itself; they are spread a little sideways to be seen.'].filter(Boolean).join(' '),
+           'The bytes are those that the problem itself must move, the same for all trials; they are spread a little sideways to be seen.'].filter(Boolean).join(' '),
     table: () => ({
       columns: [
         { key: 'what', label: 'What', value: (row) => row.what },
@@ -120,9 +120,13 @@ function aboutRoofline(group, best) {
   if (best === null) return 'No trial meets the accuracy, so no distance from the limit can be given.';
   const floor = floorTime(group, group.precision(best));
   if (!floor) return `The best runs at ${format.rate(group.throughput(group.time(best)))}. The limits of this device are not on record.`;
+  const rate = format.rate(group.throughput(group.time(best)));
+  if (floor.us > 1.02 * group.time(best)) {
+    return `The best runs at ${rate}, more than the ceiling of ${resourceName(floor.resource)} on record allows: the ceiling is too low. 'knobwise devices --calibrate' measures it.`;
+  }
   const { products } = arithmetic(group.precision(best), group.problem.dtype);
   const split = products > 1 ? ` (its mode spends ${products} products on each multiplication)` : '';
-  return `The best runs at ${format.rate(group.throughput(group.time(best)))}: ${format.percent(floor.us / group.time(best))} of what ${resourceName(floor.resource)} allows${split}; no faster than ${format.time(floor.us)} is possible there.`;
+  return `The best runs at ${rate}: ${format.percent(floor.us / group.time(best))} of what ${resourceName(floor.resource)} allows${split}; no faster than ${format.time(floor.us)} is possible there.`;
 }
 
 /** One device: the best trial of every problem. */

@@ -4,7 +4,7 @@ import * as format from '../format.js';
 import { categoryAxis, linearAxis } from './axes.js';
 import { configurationText } from './convergence.js';
 import { chartFigure, tooltip } from './figure.js';
-import { fiveNumbers, mannWhitney } from './statistics.js';
+import { fiveNumbers, mannWhitney, median } from './statistics.js';
 
 const MOST = 8;
 
@@ -25,13 +25,31 @@ export function verdict(group, requirement) {
   const gap = group.time(second.trial) / group.time(first.trial) - 1;
   const p = mannWhitney(first.us, second.us);
   const method = `Mann-Whitney U test, p ${p < 0.001 ? '< 0.001' : `= ${p.toFixed(3)}`}, ${format.count(first.us.length)} and ${format.count(second.us.length)} samples`;
+  if (p < 0.01 && median(first.us) > median(second.us)) {
+    return `The runner-up's samples are the smaller ones (${method}), although the winner's reported time is ${format.percent(gap)} less: time both again before choosing.`;
+  }
   return p < 0.01
     ? `The winner is ${format.percent(gap)} faster than the runner-up, and their samples differ clearly (${method}).`
     : `The winner and the runner-up (${format.percent(gap)} apart) cannot be told apart by their samples (${method}): either will do.`;
 }
 
+// Up to here the boxes and what is not far outside them: three box lengths above the upper quartile.
+function upperEnd(list) {
+  const fences = list.map(({ us }) => {
+    const [, lower, , upper] = fiveNumbers(us);
+    return Math.min(Math.max(...us), upper + Math.max(3 * (upper - lower), 0.01 * upper));
+  });
+  return Math.max(...fences);
+}
+
 export function samplesFigure(group, requirement) {
   const list = finalists(group, requirement);
+  const end = upperEnd(list);
+  const beyond = list.flatMap(({ us }) => us.filter((sample) => sample > end));
+  const notes = [
+    beyond.length > 0 && `${format.plural(beyond.length, 'sample')} beyond ${format.time(end)} ${beyond.length === 1 ? 'is' : 'are'} not drawn; the longest is ${format.time(Math.max(...beyond))}.`,
+    list.some(({ trial, us }) => us.length < group.value('samples', trial)) && 'Evenly thinned: at most 200 samples of a trial are in this report.',
+  ].filter(Boolean);
   const name = (index) => `#${index + 1}`;
   return chartFigure({
     title: 'Samples of the finalists',
@@ -47,17 +65,17 @@ export function samplesFigure(group, requirement) {
             ['reported time', format.time(group.time(finalist.trial), 4)], ['samples', format.count(group.value('samples', finalist.trial))],
             ['knobs', format.shorten(configurationText(group, finalist.trial), 240)]]) : '';
         } },
-        xAxis: linearAxis(colours, 'time of one run', (us) => format.time(us, 4)),
+        xAxis: linearAxis(colours, 'time of one run', (us) => format.time(us, 4), { max: end }),
         yAxis: categoryAxis(colours, '', names),
         series: [
           { type: 'boxplot', layout: 'vertical', boxWidth: [10, 22], itemStyle: { color: 'transparent', borderColor: colours.accent, borderWidth: 1.5 },
-            data: list.map((finalist, index) => ({ value: fiveNumbers(finalist.us), index })).reverse() },
+            data: list.map((finalist, index) => ({ value: fiveNumbers(finalist.us).map((number) => Math.min(number, end)), index })).reverse() },
           { type: 'scatter', symbolSize: 4, itemStyle: { color: colours.text, opacity: 0.35 },
-            data: list.flatMap((finalist, i) => thin(finalist.us, 100).items.map((us) => ({ value: [us, name(i)], index: i }))) },
+            data: list.flatMap((finalist, i) => thin(finalist.us, 100).items.filter((us) => us <= end).map((us) => ({ value: [us, name(i)], index: i }))) },
         ],
       };
     },
-    note: list.some(({ trial, us }) => us.length < group.value('samples', trial)) ? 'Evenly thinned: at most 200 samples of a trial are in this report.' : null,
+    note: notes.join(' ') || null,
     table: () => ({
       columns: [
         { key: 'rank', label: 'Rank', number: true, value: (row) => list.indexOf(row) + 1 },

@@ -4,7 +4,7 @@ import { configurationText } from '../charts/convergence.js';
 import { logAxis, vertical } from '../charts/axes.js';
 import { geometricMean } from '../charts/statistics.js';
 import { deviceLabel, thin } from '../data.js';
-import { h, selectField } from '../dom.js';
+import { choice, h } from '../dom.js';
 import * as format from '../format.js';
 import { dataTable } from '../table.js';
 
@@ -30,16 +30,14 @@ const environmentText = (environment) =>
 export function compare(report, requirement) {
   const all = sides(report);
   if (all.length < 2) return [h('h2', {}, 'Compare'), h('p', {}, 'There is only one search in this report; a comparison needs two devices, problems, sessions or environments.')];
-  const state = { left: 0, right: defaultRight(all) };
   const area = h('div');
-  const draw = () => area.replaceChildren(...comparison(report, requirement, all[state.left], all[state.right]));
-  const choices = all.map((side, index) => [index, side.label]);
-  const pick = (label, key) => selectField(label, choices, state[key], (value) => {
-    state[key] = Number(value);
-    draw();
-  });
+  const side = (chosen) => all.find(({ label }) => label === chosen.value);
+  const draw = () => area.replaceChildren(...comparison(report, requirement, side(left), side(right)));
+  const choices = all.map(({ label }) => [label, label]);
+  const left = choice('left', 'Left', choices, all[0].label, draw);
+  const right = choice('right', 'Right', choices, all[defaultRight(all)].label, draw);
   draw();
-  return [h('h2', {}, 'Compare'), h('div', { class: 'controls stacked' }, pick('Left', 'left'), pick('Right', 'right')), area];
+  return [h('h2', {}, 'Compare'), h('div', { class: 'controls stacked' }, left.element, right.element), area];
 }
 
 // The same problem elsewhere says most.

@@ -1,7 +1,7 @@
 // The first page: what was found, for every problem and device.
 import { configurationText } from '../charts/convergence.js';
 import { deviceRooflineFigure } from '../charts/roofline.js';
-import { deviceLabel, resourceName, summary } from '../data.js';
+import { deviceLabel, notMeasured, resourceName, summary } from '../data.js';
 import { commandLine, h, shellWord } from '../dom.js';
 import { findings, nextSteps } from '../findings.js';
 import * as format from '../format.js';
@@ -29,7 +29,7 @@ function results(summaries) {
     key: kind, label, number: true, title,
     value: (s) => s[kind]?.speedup ?? null,
     show: (s) => s[kind] ? h('span', { class: s[kind].speedup >= 0.995 ? 'good' : 'bad', title: `${s[kind].baseline.name}: ${format.time(s[kind].baseline.time)}${s[kind].accurate ? '' : ' (does not meet the accuracy)'}` },
-      format.ratio(s[kind].speedup), s[kind].accurate ? '' : '*') : format.MISSING,
+      format.ratio(s[kind].speedup), s[kind].accurate ? '' : '*') : s.best === null ? format.MISSING : h('small', { class: 'muted', title: notMeasured(s, kind) }, 'not measured'),
   });
   const table = dataTable({
     caption: 'Best configuration of each problem on each device',
@@ -39,8 +39,7 @@ function results(summaries) {
     columns: [
       { key: 'problem', label: 'Problem', broad: true, value: (s) => s.group.problem.line, show: (s) => h('a', { href: `#/result/${s.group.key}` }, s.group.problem.line) },
       { key: 'device', label: 'Device', value: (s) => deviceLabel(s.group.device) },
-      { key: 'time', label: 'Best time', number: true, value: (s) => s.time, show: (s) => format.time(s.time) },
-      { key: 'rate', label: 'Rate', number: true, value: (s) => s.throughput, show: (s) => format.rate(s.throughput) },
+      { key: 'time', label: 'Best time', number: true, value: (s) => s.time, show: (s) => [format.time(s.time), s.throughput !== null && h('small', { class: 'below' }, format.rate(s.throughput))] },
       versus('vendor', 'vs vendor', 'Time of the fastest vendor library path over the best time; above 1 the best configuration wins'),
       versus('default', 'vs default', 'Time of the default configuration over the best time'),
       { key: 'share', label: 'Of the limit', number: true, title: 'Least possible time over the best time, by the roofline', value: (s) => s.share, show: shareCell },
@@ -65,7 +64,7 @@ function shareCell(s) {
 
 function configurationCell(s) {
   if (s.best === null) return h('span', { class: 'bad' }, 'none within the accuracy');
-  return [h('strong', {}, s.group.family(s.best).name), ' ', h('span', { class: 'knob-text', title: configurationText(s.group, s.best) }, format.shorten(configurationText(s.group, s.best), 90)),
+  return [h('strong', {}, s.group.family(s.best).name), ' ', h('span', { class: 'knob-text', title: configurationText(s.group, s.best) }, format.shorten(configurationText(s.group, s.best), 60)),
     s.group.stale[s.best] ? h('span', { class: 'badge' }, 'stale') : null];
 }
 

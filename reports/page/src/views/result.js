@@ -2,13 +2,15 @@
 import { accuracyFigure } from '../charts/accuracy.js';
 import { convergenceFigure } from '../charts/convergence.js';
 import { trialDialog, trialExplorer } from '../charts/explorer.js';
-import { failuresFigure } from '../charts/failures.js';
+import { failureExamples, failuresFigure } from '../charts/failures.js';
 import { effectFigure, importanceFigure, pairFigure, tunedKnobs } from '../charts/knobs.js';
 import { resourcesFigure } from '../charts/resources.js';
 import { rooflineFigure } from '../charts/roofline.js';
 import { finalists, samplesFigure } from '../charts/samples.js';
-import { REQUIREMENTS, deviceLabel, resourceName, staleReason, summary } from '../data.js';
-import { commandLine, copyButton, h, shellWord } from '../dom.js';
+import { measureCommand, runCommand } from '../commands.js';
+import { REQUIREMENTS, deviceLabel, notMeasured, resourceName, staleReason, summary } from '../data.js';
+import { commandLine, copyButton, h } from '../dom.js';
+import { keep, recall } from '../memory.js';
 import * as format from '../format.js';
 import { dataTable } from '../table.js';
 
@@ -17,21 +19,21 @@ const FIRST_EFFECTS = 6;
 export function result(report, requirement, group) {
   const s = summary(group, requirement);
   const openTrial = (trial) => trialDialog(group, trial, requirement);
-  const failures = s.failed > 0 && section('Failures', [failuresFigure(group)]);
+  const failures = s.failed > 0 && section('Failures', [failuresFigure(group), failureExamples(group, openTrial)]);
   const resources = group.ranked().length > 0 && resourcesFigure(group);
   return [
     h('nav', { 'aria-label': 'Breadcrumb', class: 'crumbs' }, h('a', { href: '#/' }, 'Overview'), ' › ', deviceLabel(group.device)),
     h('h2', { class: 'problem', tabindex: -1 }, h('code', {}, group.problem.line)),
     tiles(s),
-    s.best === null ? h('p', { class: 'lead' }, noBest(group, requirement)) : winner(report, s, openTrial),
+    s.best === null ? h('p', { class: 'lead' }, noBest(group, requirement)) : winner(s, requirement, openTrial),
     group.ranked().length > 0 && section('Search and limits', [convergenceFigure(group, requirement), group.problem.flops && rooflineFigure(group, requirement)]),
     group.ranked().length > 0 && section('Can it be trusted?', [
       finalists(group, requirement).length > 0 && samplesFigure(group, requirement), accuracyFigure(group, requirement)]),
-    knobSection(group),
+    knobSection(group, requirement),
     resources && section('Resources', [resources]),
     failures,
     h('section', {}, h('h2', {}, 'Trials'), trialExplorer(group, requirement, openTrial)),
-    baselineSection(group),
+    baselineSection(group, s.best ?? group.count - 1),
   ].filter(Boolean);
 }
 
@@ -52,44 +54,46 @@ function tiles(s) {
   const against = (entry) => entry && `${entry.baseline.name}: ${format.time(entry.baseline.time)}${entry.accurate ? '' : ', not within the accuracy'}`;
   return h('dl', { class: 'tiles' },
     tile('Best time', format.time(s.time), s.throughput === null ? null : format.rate(s.throughput)),
-    tile('Against the vendor library', s.vendor ? format.ratio(s.vendor.speedup) : format.MISSING, against(s.vendor) ?? 'no baseline on record'),
-    tile('Against the default', s.default ? format.ratio(s.default.speedup) : format.MISSING, against(s.default) ?? 'no baseline on record'),
-    tile('Of the physical limit', format.percent(s.share), s.floor ? `${resourceName(s.floor.resource)}: at least ${format.time(s.floor.us)}` : 'ceilings not on record'),
+    tile('Against the vendor library', s.vendor ? format.ratio(s.vendor.speedup) : format.MISSING, against(s.vendor) ?? notMeasured(s, 'vendor')),
+    tile('Against the default', s.default ? format.ratio(s.default.speedup) : format.MISSING, against(s.default) ?? notMeasured(s, 'default')),
+    tile('Of the physical limit', format.percent(s.share), s.floor ? `${resourceName(s.floor.resource)}, ${s.floor.measured ? 'measured' : 'rated'}: at least ${format.time(s.floor.us)}` : s.best === null ? null : 'ceilings not on record'),
     tile('Largest error', format.error(s.error), s.best === null ? null : s.group.precision(s.best) || null),
     tile('Trials', format.count(s.group.count), `${format.count(s.failed)} failed, ${format.count(s.stale)} stale`));
 }
 
-function winner(report, s, openTrial) {
+function winner(s, requirement, openTrial) {
   const { group, best } = s;
   const configuration = group.configuration(best);
   const session = group.session(best);
-  const device = group.device.backend === 'cpu' ? ' --device cpu' : '';
+  const run = runCommand(group, requirement);
   return h('section', {}, h('h2', {}, 'Best configuration'),
     group.stale[best] ? h('p', { class: 'warning' }, `Stale: ${staleReason(group.stale[best])}.`) : null,
     h('p', {}, h('strong', {}, group.family(best).name), `, found as trial ${format.count(group.value('order', best) + 1)} by the strategy ${session.strategy}.`),
     h('dl', { class: 'facts' }, Object.entries(configuration).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, String(value))))),
     h('div', { class: 'controls' }, copyButton('Copy configuration', JSON.stringify(configuration)),
       h('button', { type: 'button', class: 'small', onclick: () => openTrial(best) }, 'All figures of this trial')),
-    h('h3', {}, 'Run it again'),
-    commandLine(`knobwise run ${shellWord(group.problem.line)} --db ${shellWord(report.sources[0] ?? 'tuned.db')}${device}`),
+    run && [h('h3', {}, 'Run it as an application does'), commandLine(run)],
+    h('h3', {}, 'Measure it again'), commandLine(measureCommand(group, best)),
     session.command_line && [h('h3', {}, 'Search again'), commandLine(session.command_line)]);
 }
 
-function knobSection(group) {
+function knobSection(group, requirement) {
   const knobs = tunedKnobs(group);
   if (knobs.length === 0) return null;
-  const effects = h('div', { class: 'figures small-multiples' }, knobs.slice(0, FIRST_EFFECTS).map((knob) => effectFigure(group, knob)));
-  const rest = knobs.slice(FIRST_EFFECTS);
+  const first = knobs.slice(0, recall('all knobs', false) ? knobs.length : FIRST_EFFECTS);
+  const rest = knobs.slice(first.length);
+  const effects = h('div', { class: 'figures small-multiples' }, first.map((knob) => effectFigure(group, knob, requirement)));
   const more = rest.length > 0 && h('button', { type: 'button', onclick: (event) => {
-    effects.append(...rest.map((knob) => effectFigure(group, knob)));
+    keep('all knobs', true);
+    effects.append(...rest.map((knob) => effectFigure(group, knob, requirement)));
     event.target.remove();
   } }, `Show ${format.plural(rest.length, 'more knob')}`);
   return h('section', {}, h('h2', {}, 'What the knobs do'),
     h('div', { class: 'figures' }, group.importance.features.length > 0 && importanceFigure(group), knobs.length > 1 && pairFigure(group, knobs)),
-    h('h3', {}, 'Times by value'), effects, more);
+    h('h3', {}, 'Times by value'), h('p', { class: 'note' }, 'Every timed trial counts here, whatever its error.'), effects, more && h('p', {}, more));
 }
 
-function baselineSection(group) {
+function baselineSection(group, trial) {
   if (group.baselines.length === 0) return null;
   return h('section', {}, h('h2', {}, 'Baselines'), dataTable({
     caption: 'What the best configuration is compared with', rows: group.baselines, sort: 'time',
@@ -101,6 +105,7 @@ function baselineSection(group) {
       { key: 'rel_fro', label: 'Relative error', number: true, value: (b) => b.rel_fro, show: (b) => format.error(b.rel_fro) },
       { key: 'frac', label: 'Outside allclose', number: true, value: (b) => b.frac_outside, show: (b) => format.percent(b.frac_outside) },
       { key: 'started', label: 'Measured', value: (b) => b.started, show: (b) => format.moment(b.started) },
+      { key: 'used', label: 'Compared with', value: (b) => group.incomparable(b, trial) ?? 'yes', show: (b) => { const why = group.incomparable(b, trial); return why ? `no: ${why}` : 'yes'; } },
     ],
   }).element);
 }
