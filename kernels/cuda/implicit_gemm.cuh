@@ -81,15 +81,16 @@ struct Entry {
   unsigned words[2 * kSplits];
 };
 
-__device__ __forceinline__ Entry make_entry(const float (&values)[kVector]) {
+template <class Value>
+__device__ __forceinline__ Entry make_entry(const Value (&values)[kVector]) {
   Entry entry;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const float a = values[i * KW_WORD_ELEMENTS];
-    const float b = KW_WORD_ELEMENTS == 2 ? values[i * KW_WORD_ELEMENTS + 1] : 0.0f;
-    entry.words[i] = round_word(a, b);
+    const Value a = values[i * KW_WORD_ELEMENTS];
+    const Value b = KW_WORD_ELEMENTS == 2 ? values[i * KW_WORD_ELEMENTS + 1] : Value{0};
+    entry.words[i] = pair_word(a, b);
     if constexpr (kSplits == 2)
-      entry.words[2 + i] = round_word(a - word_value<0>(entry.words[i]), b - word_value<1>(entry.words[i]));
+      entry.words[2 + i] = pair_word(a - word_value<0>(entry.words[i]), b - word_value<1>(entry.words[i]));
   }
   return entry;
 }
@@ -117,7 +118,7 @@ __device__ __forceinline__ void store_entry(void* memory, const Entry& entry) {
 
 /// What a thread fetches at once: entries that are neighbours along w.
 struct Item {
-  float values[kItemEntries][kVector];
+  Staged values[kItemEntries][kVector];
 };
 
 constexpr int kRowItems = geometry().staged_w() / kItemEntries;
@@ -190,7 +191,7 @@ __device__ __forceinline__ void fetch_item(Item& item, const Element* input, Tri
 #pragma unroll
     for (int e = 0; e < kVector; ++e) {
       if (kGroupInputs % kVector != 0 && channel + e >= kGroupInputs) continue;
-      float row[kWidth];
+      Staged row[kWidth];
       load_elements<kWidth>(row, source + e * kInPlane);
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) item.values[i][e] = row[i];
@@ -568,6 +569,19 @@ __device__ __forceinline__ void collect_results(Result* scratch, const Results& 
     }
 }
 
+/// The output's element at the plane's first position of the warp's first channel.
+__device__ __forceinline__ Result* warp_plane(Result* output, const Place& place) {
+  const int first_channel = place.block.group * kGroupOutputs + place.block.channel_block * kBlockChannels +
+                            place.channel_warp * KNOB_warp_channels;
+  return output + (static_cast<long long>(place.block.part) * KW_N + place.block.sample) * KW_K * kOutPlane +
+         static_cast<long long>(first_channel) * (KW_NHWC ? 1 : kOutPlane);
+}
+
+/// Channels of the group from the warp's first one on.
+__device__ __forceinline__ int channels_from(const Place& place) {
+  return kGroupOutputs - place.block.channel_block * kBlockChannels - place.channel_warp * KNOB_warp_channels;
+}
+
 /// Writes the results of the warp, 16 channels at a time, by way of `scratch` in shared memory, so that
 /// neighbouring lanes write neighbours.
 __device__ __forceinline__ void store_results(const Results& results, Result* output, const Element* residual,
@@ -579,10 +593,7 @@ __device__ __forceinline__ void store_results(const Results& results, Result* ou
   constexpr int kLaneAccesses = kRowAccesses > 32 ? kRowAccesses / 32 : 1;
   constexpr int kRows = kRowAccesses < 32 ? 32 / kRowAccesses : 1, kAllRows = KW_NHWC ? KNOB_warp_positions : 16;
   const int lane_row = place.lane / kRowAccesses, lane_column = place.lane % kRowAccesses * kStore;
-  const int first_channel = place.block.channel_block * kBlockChannels + place.channel_warp * KNOB_warp_channels;
-  Result* lane_output =
-      output + (static_cast<long long>(place.block.part) * KW_N + place.block.sample) * KW_K * kOutPlane +
-      static_cast<long long>(place.block.group * kGroupOutputs + first_channel) * (KW_NHWC ? 1 : kOutPlane);
+  Result* lane_output = warp_plane(output, place);
   const Result* lane_scratch = scratch + lane_row * kPitch + lane_column;
   const bool idle = kRows > kAllRows && lane_row >= kAllRows;
 #if KW_NHWC
@@ -599,7 +610,7 @@ __device__ __forceinline__ void store_results(const Results& results, Result* ou
     collect_results(scratch, results, m, place.lane);
     __syncwarp();
     if (idle) continue;
-    const int channels_left = kGroupOutputs - first_channel - m * 16;
+    const int channels_left = channels_from(place) - m * 16;
     constexpr bool kRagged = kGroupOutputs % kBlockChannels != 0;
 #if KW_NHWC
     if (kRagged && lane_column >= channels_left) continue;
@@ -653,7 +664,7 @@ extern "C" __global__ void implicit_gemm_pack(const knobwise::Element* weights,
     Entry halves[2];
     for (int half = 0; half < 2; ++half) {
       const int channel = block % g.channel_blocks() * kBlockChannels + tile * 16 + half * 8 + lane / 4;
-      float values[kVector];
+      Staged values[kVector];
       for (int e = 0; e < kVector; ++e) {
         const int in_step = g.element_channel(v, e);
         const int c = channel_step * KNOB_input_channels_per_step + in_step;
@@ -661,9 +672,9 @@ extern "C" __global__ void implicit_gemm_pack(const knobwise::Element* weights,
         const bool valid = v < g.vectors() && in_step < KNOB_input_channels_per_step && c < kGroupInputs &&
                            channel < kGroupOutputs && tap.w < KW_S;
         const long long row = static_cast<long long>(block / g.channel_blocks()) * kGroupOutputs + channel;
-        values[e] = valid ? to_float(weights[(((row * kGroupInputs + c) * KW_T + tap.d) * KW_R + tap.h) * KW_S +
-                                             tap.w])
-                          : 0.0f;
+        values[e] = 0;
+        if (valid)
+          load_elements<1>(&values[e], weights + (((row * kGroupInputs + c) * KW_T + tap.d) * KW_R + tap.h) * KW_S + tap.w);
       }
       halves[half] = make_entry(values);
     }

@@ -81,9 +81,9 @@ __device__ __forceinline__ float word_value(unsigned word) {
 #endif
 }
 
-/// kCount neighbours in memory.
+/// kCount neighbours in memory, as they are.
 template <int kCount>
-__device__ __forceinline__ void load_elements(float* values, const Element* memory) {
+__device__ __forceinline__ void load_raw(Element* elements, const Element* memory) {
   constexpr int kBytes = kCount * static_cast<int>(sizeof(Element));
   union {
     Element elements[kCount];
@@ -101,7 +101,34 @@ __device__ __forceinline__ void load_elements(float* values, const Element* memo
     raw.elements[0] = __ldg(memory);
   }
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) values[i] = to_float(raw.elements[i]);
+  for (int i = 0; i < kCount; ++i) elements[i] = raw.elements[i];
+}
+
+/// Elements on their way to the operands: as they lie in memory if they are multiplied so, else as numbers.
+#if (KW_DTYPE_F16 && KNOB_precision_fp16) || (KW_DTYPE_BF16 && KNOB_precision_bf16)
+using Staged = Element;
+__device__ __forceinline__ unsigned pair_word(Element a, Element b) {
+  return a | static_cast<unsigned>(b) << 16;
+}
+#else
+using Staged = float;
+__device__ __forceinline__ unsigned pair_word(float a, float b) {
+  return round_word(a, b);
+}
+#endif
+
+/// kCount neighbours in memory.
+template <int kCount>
+__device__ __forceinline__ void load_elements(Staged* values, const Element* memory) {
+  Element raw[kCount];
+  load_raw<kCount>(raw, memory);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if constexpr (sizeof(Staged) == sizeof(Element))
+      values[i] = raw[i];
+    else
+      values[i] = to_float(raw[i]);
+  }
 }
 
 /// Elements that one access writes.
