@@ -128,6 +128,17 @@ KernelLaunch pack_launch(const Problem& problem, bool affine, std::int64_t entri
   return launch;
 }
 
+/// What is the same for every problem and configuration.
+std::string kernel_source() {
+  std::string text;
+  for (const char* file :
+       {"matrix_operands.cuh", "implicit_gemm_geometry.h", "implicit_gemm_operands.cuh",
+        "implicit_gemm_barriers.cuh", "implicit_gemm_staging.cuh", "implicit_gemm_products.cuh",
+        "implicit_gemm_epilogue.cuh", "implicit_gemm_output.cuh", "implicit_gemm.cuh"})
+    text += device_source(file);
+  return text;
+}
+
 class ImplicitGemm final : public KernelFamily {
  public:
   std::string_view name() const override { return "implicit_gemm"; }
@@ -158,9 +169,7 @@ class ImplicitGemm final : public KernelFamily {
   }
 
   std::string source_hash() const override {
-    return text_digest({kHostVersion, space_json(), device_source("matrix_operands.cuh"),
-                        device_source("implicit_gemm_geometry.h"), device_source("implicit_gemm.cuh"),
-                        device_source("epilogue_passes.cuh")});
+    return text_digest({kHostVersion, space_json(), kernel_source(), device_source("epilogue_passes.cuh")});
   }
 
   KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
@@ -180,8 +189,7 @@ KernelInstance one_kernel(const Problem& problem, const Configuration& configura
   const int cluster = epilogue.norm ? static_cast<int>(tiling.tile_groups()) : 1;
   KernelInstance instance;
   instance.source = source_prelude(problem, configuration) + tiling_source(tiling, cluster) +
-                    epilogue.source(problem) + device_source("matrix_operands.cuh") +
-                    device_source("implicit_gemm_geometry.h") + device_source("implicit_gemm.cuh");
+                    epilogue.source(problem) + kernel_source();
   instance.packed_bytes =
       static_cast<std::size_t>(tiling.packed_weight_bytes() +
                                4LL * tiling.padded_channels() * ((problem.bias ? 1 : 0) + (affine ? 2 : 0)));

@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 
 #include "kernels/cpu/direct_conv_family.h"
 #include "search_spaces/bound_space.h"
+#include "tests/configurations_option.h"
 #include "tests/cpu/harness.h"
 
 namespace knobwise {
@@ -41,15 +41,10 @@ const char* const kProblems[] = {
 class DirectConv : public ::testing::TestWithParam<const char*> {};
 
 std::vector<Configuration> configurations(const BoundSpace& space) {
-  std::vector<std::uint64_t> indices;
-  if (std::getenv("KNOBWISE_ALL_CONFIGURATIONS") != nullptr) {
-    indices.resize(space.size());
-    for (std::uint64_t i = 0; i < space.size(); ++i) indices[i] = i;
-  } else {
-    std::mt19937_64 random(20);
-    indices = space.sample(3, random);
-    indices.push_back(space.default_index());
-  }
+  const std::uint64_t wanted = configurations_per_problem(3);
+  std::mt19937_64 random(20);
+  std::vector<std::uint64_t> indices = space.sample(wanted ? wanted : space.size(), random);
+  indices.push_back(space.default_index());
   std::vector<Configuration> result;
   for (const std::uint64_t index : indices) result.push_back(space.configuration(index));
   return result;

@@ -1,21 +1,15 @@
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <limits>
 
 #include "kernels/cuda/implicit_gemm_family.h"
 #include "kernels/cuda/implicit_gemm_sm90_family.h"
+#include "tests/configurations_option.h"
 #include "tests/cuda/host_tensors.h"
 #include "tests/cuda_implicit_gemm/problems.h"
 
 namespace knobwise {
 namespace {
-
-/// Configurations of each problem; 0, with KNOBWISE_ALL_CONFIGURATIONS=1, is all of them.
-std::uint64_t configurations_per_problem() {
-  const char* all = std::getenv("KNOBWISE_ALL_CONFIGURATIONS");
-  return all && std::string_view(all) == "1" ? 0 : 4;
-}
 
 /// The families under test that can do the problem on the device.
 std::vector<const KernelFamily*> supporting(const Problem& problem, const DeviceInfo& device) {
@@ -34,7 +28,7 @@ class ImplicitGemmGpuTest : public GpuTest, public testing::WithParamInterface<c
     ASSERT_FALSE(families.empty());
     for (const KernelFamily* family : families)
       for (const Configuration& configuration : some_configurations(
-               bind_space(*family, host.problem, device().info()), configurations_per_problem(), 17)) {
+               bind_space(*family, host.problem, device().info()), configurations_per_problem(4), 17)) {
         SCOPED_TRACE(std::string(family->name()) + " " + configuration.to_json());
         const auto executable =
             compile_and_load(family->instantiate(host.problem, configuration, device().info()));

@@ -1,0 +1,112 @@
+// implicit_gemm: from registers by way of shared memory to the output.
+
+namespace knobwise::implicit_gemm {
+
+/// Where a position of the tile lies in the output's plane, and whether it does.
+struct OutputPlace {
+  OutOffset offset;
+  bool inside;
+};
+
+__device__ __forceinline__ OutputPlace output_place(const Place& place, int in_warp) {
+  constexpr Geometry g = geometry();
+  const int position = place.position_warp * KNOB_warp_positions + in_warp;
+  const Triple origin = {KW_EPILOGUE_REDUCE_DEPTH ? 0 : place.tile.d * KNOB_tile_d, place.tile.h * KNOB_tile_h,
+                         place.tile.w * KNOB_tile_w};
+  const OutOffset first = (static_cast<OutOffset>(origin.d) * KW_OH + origin.h) * KW_OW + origin.w;
+  const bool in_tile = g.positions() % KNOB_warp_positions == 0 || position < g.positions();
+  if constexpr (g.flat())
+    return {first + position,
+            in_tile && (KNOB_tile_d == 1 ? origin.h * KW_OW + position < KW_OH * KW_OW : first + position < kOutPlane)};
+  const Triple at = g.position_at(position);
+  return {first + (static_cast<OutOffset>(at.d) * KW_OH + at.h) * KW_OW + at.w,
+          in_tile && (kResultD % KNOB_tile_d == 0 || origin.d + at.d < kResultD) &&
+              (KW_OH % KNOB_tile_h == 0 || origin.h + at.h < KW_OH) &&
+              (KW_OW % KNOB_tile_w == 0 || origin.w + at.w < KW_OW)};
+}
+
+/// Collects the results of 16 channels of the warp in `scratch`: rows of positions, or of channels (channels
+/// last).
+__device__ __forceinline__ void collect_results(Result* scratch, const Results& results, int m, int lane) {
+  constexpr int kPitch = geometry().out_pitch();
+#pragma unroll
+  for (int n = 0; n < kColumnTiles; ++n)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int channel = half * 8 + lane / 4, position = n * 8 + lane % 4 * 2;
+      const float low = results[2 * n][2 * m + half], high = results[2 * n + 1][2 * m + half];
+      if constexpr (KW_NHWC) {
+        from_float(scratch[position * kPitch + channel], low);
+        from_float(scratch[(position + 1) * kPitch + channel], high);
+      } else {
+        store_pair(scratch + channel * kPitch + position, low, high);
+      }
+    }
+}
+
+/// The output's element at the plane's first position of the warp's first channel.
+__device__ __forceinline__ Result* warp_plane(Result* output, const Place& place) {
+  const int first_channel = place.block.group * kGroupOutputs + place.block.channel_block * kBlockChannels +
+                            place.channel_warp * KNOB_warp_channels;
+  return output + (static_cast<long long>(place.block.part) * KW_N + place.block.sample) * KW_K * kOutPlane +
+         static_cast<long long>(first_channel) * (KW_NHWC ? 1 : kOutPlane);
+}
+
+/// Channels of the group from the warp's first one on.
+__device__ __forceinline__ int channels_from(const Place& place) {
+  return kGroupOutputs - place.block.channel_block * kBlockChannels - place.channel_warp * KNOB_warp_channels;
+}
+
+/// Writes the results of the warp, 16 channels at a time, by way of `scratch` in shared memory, so that
+/// neighbouring lanes write neighbours.
+__device__ __forceinline__ void store_results(const Results& results, Result* output, const Element* residual,
+                                              const Place& place, Result* scratch) {
+  constexpr int kPitch = geometry().out_pitch(), kStore = KNOB_store_width;
+  // Accesses that a row of the scratch memory takes, those of a lane to a row, and rows that the warp writes
+  // at once.
+  constexpr int kRowAccesses = (KW_NHWC ? 16 : KNOB_warp_positions) / kStore;
+  constexpr int kLaneAccesses = kRowAccesses > 32 ? kRowAccesses / 32 : 1;
+  constexpr int kRows = kRowAccesses < 32 ? 32 / kRowAccesses : 1, kAllRows = KW_NHWC ? KNOB_warp_positions : 16;
+  const int lane_row = place.lane / kRowAccesses, lane_column = place.lane % kRowAccesses * kStore;
+  Result* lane_output = warp_plane(output, place);
+  const Result* lane_scratch = scratch + lane_row * kPitch + lane_column;
+  const bool idle = kRows > kAllRows && lane_row >= kAllRows;
+#if KW_NHWC
+  lane_output += lane_column;
+#else
+  lane_output += static_cast<long long>(lane_row) * kOutPlane;
+  OutputPlace places[kLaneAccesses];
+#pragma unroll
+  for (int j = 0; j < kLaneAccesses; ++j) places[j] = output_place(place, lane_column + 32 * j * kStore);
+#endif
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+    __syncwarp();
+    collect_results(scratch, results, m, place.lane);
+    __syncwarp();
+    if (idle) continue;
+    const int channels_left = channels_from(place) - m * 16;
+    constexpr bool kRagged = kGroupOutputs % kBlockChannels != 0;
+#if KW_NHWC
+    if (kRagged && lane_column >= channels_left) continue;
+#pragma unroll 4
+    for (int row = 0; row < kAllRows; row += kRows) {
+      const OutputPlace at = output_place(place, row + lane_row);
+      if (at.inside)
+        write_results<kStore>(lane_output + m * 16 + at.offset * KW_K, lane_scratch + row * kPitch, output, residual);
+    }
+#else
+#pragma unroll
+    for (int j = 0; j < kLaneAccesses; ++j) {
+      if (!places[j].inside) continue;
+      Result* target = lane_output + m * 16 * kOutPlane + places[j].offset;
+#pragma unroll
+      for (int row = 0; row < kAllRows; row += kRows)
+        if (!kRagged || row + lane_row < channels_left)
+          write_results<kStore>(target + row * kOutPlane, lane_scratch + row * kPitch + 32 * j * kStore, output, residual);
+    }
+#endif
+  }
+}
+
+}  // namespace knobwise::implicit_gemm
