@@ -1,4 +1,4 @@
-// Runs the executable under test and keeps what it says.
+// Runs programs under test and keeps what they say.
 #pragma once
 
 #include <sys/wait.h>
@@ -42,18 +42,23 @@ inline std::string read_file(const std::filesystem::path& path) {
   return content.str();
 }
 
-/// Starts `knobwise arguments...` with its output in files of `folder`; the process id.
-inline pid_t start_knobwise(const std::vector<std::string>& arguments, const TemporaryFolder& folder) {
+/// Starts `program arguments...` with its output in files of `folder`; the process id.
+inline pid_t start_program(const std::string& program, const std::vector<std::string>& arguments,
+                           const TemporaryFolder& folder) {
   const pid_t pid = fork();
   if (pid != 0) return pid;
-  std::vector<char*> argv{const_cast<char*>(KNOBWISE_EXECUTABLE)};
+  std::vector<char*> argv{const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   if (!std::freopen((folder / "out").c_str(), "w", stdout) ||
       !std::freopen((folder / "err").c_str(), "w", stderr))
     _exit(126);
-  execv(argv[0], argv.data());
+  execvp(argv[0], argv.data());
   _exit(127);
+}
+
+inline pid_t start_knobwise(const std::vector<std::string>& arguments, const TemporaryFolder& folder) {
+  return start_program(KNOBWISE_EXECUTABLE, arguments, folder);
 }
 
 inline CommandResult finish(pid_t pid, const TemporaryFolder& folder) {

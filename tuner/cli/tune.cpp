@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -13,7 +12,7 @@
 #include "search_spaces/user_error.h"
 #include "tuner/cli/command.h"
 #include "tuner/cli/interrupt.h"
-#include "tuner/cli/place.h"
+#include "tuner/cli/problem_file.h"
 #include "tuner/cli/progress.h"
 #include "tuner/session.h"
 #include "tuner/strategies/strategy.h"
@@ -192,33 +191,6 @@ int report_interruption(const SessionOptions& session) {
   return kJobFailed;
 }
 
-struct SweepLine {
-  int number = 0;
-  Problem problem;
-};
-
-// Reads every line; a bad one is reported with its place. Returns the number of bad lines.
-int read_sweep(const std::string& path, std::vector<SweepLine>& lines) {
-  std::ifstream file(path);
-  if (!file) throw UserError(fmt::format("{}: cannot be read; give a file with one problem a line", path));
-  int number = 0, bad = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    line.resize(std::min(line.find('#'), line.size()));
-    line.resize(line.find_last_not_of(" \t\r") + 1);
-    if (line.empty()) continue;
-    try {
-      lines.push_back({number, Problem::parse(line)});
-    } catch (const UserError& error) {
-      ++bad;
-      std::cerr << fmt::format("{}:{}: {}", path, number, format_error(error));
-    }
-  }
-  if (file.bad())
-    throw UserError(fmt::format("{}: cannot be read; give a file with one problem a line", path));
-  return bad;
-}
-
 }  // namespace
 
 int tune(const std::vector<std::string>& arguments) {
@@ -275,8 +247,8 @@ int sweep(const std::vector<std::string>& arguments) {
   if (!variables) return kSuccess;
   const std::string path = (*variables)["file"].as<std::vector<std::string>>().front();
   const bool keep_going = variables->count("keep-going") > 0;
-  std::vector<SweepLine> lines;
-  const int bad = read_sweep(path, lines);
+  std::vector<ProblemLine> lines;
+  const int bad = read_problems(path, lines);
   if (bad > 0 && !keep_going) {
     throw UserError(fmt::format("{}: {} bad line{}; nothing was tuned (--keep-going tunes the rest)", path,
                                 bad, bad > 1 ? "s" : ""));
