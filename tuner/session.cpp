@@ -30,6 +30,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kFinalists = 5;
 constexpr double kFinalistMargin = 1.05;  // of the best time: whoever is within may be the winner in truth
 constexpr int kFinalRounds = 3;
+constexpr double kBuiltinShare = 0.25;  // of a session's time
+constexpr auto kHeartbeat = std::chrono::seconds(1);
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -60,10 +62,12 @@ class Session {
   Session(Store& store, const Problem& problem, const SessionOptions& options, SessionListener& listener,
           const DeviceGroup& devices, std::size_t group, Clock::time_point start);
 
-  /// Registers the session in the database.
+  /// Registers the session in the database; the devices are ready.
   void begin();
   /// Submits as much as keeps the evaluator busy; drops what waits when the budget is spent.
   void pump(Evaluator& evaluator);
+  /// Tells the listener what is under way.
+  void report_waiting(const Evaluator& evaluator);
   /// Stores a result of this session.
   void take(Evaluator& evaluator, EvaluationResult finished);
   /// When the search must end by the clock; some of the time is kept for the finalists.
@@ -86,6 +90,12 @@ class Session {
   void note(const std::string& line);
   std::optional<std::uint64_t> propose(FamilySearch& search);
   FamilySearch* next_search();
+  FamilySearch* next_default();
+  FamilySearch* next_builtin();
+  FamilySearch* next_in_turn();
+  bool builtin_in_its_share() const;
+  bool in_trial_budget() const { return !options_.max_trials || proposed_ < *options_.max_trials; }
+  void fill(SessionProgress& progress) const;
   void handle(Evaluator& evaluator, FamilySearch& search, std::uint64_t index, TrialRecord trial,
               bool reused);
   void retime_finalists(Evaluator& evaluator);
@@ -106,6 +116,8 @@ class Session {
   AccuracyLimits limits_;
   std::vector<FamilySearch> searches_;
   std::size_t turn_ = 0;
+  std::size_t builtin_in_flight_ = 0;
+  double builtin_seconds_ = 0;  // that devices spent on built-in families
   std::map<std::uint64_t, std::pair<FamilySearch*, std::uint64_t>> in_flight_;
   std::uint64_t next_id_ = 0;
   std::int64_t device_ = 0, environment_ = 0, problem_id_ = 0;
@@ -189,6 +201,7 @@ void Session::choose_families() {
 }
 
 void Session::begin() {
+  result_.opening_seconds = seconds_since(start_);
   device_ = store_.intern_device(device_record(devices_.info));
   environment_ = store_.intern_environment(environment_record(devices_.info));
   problem_id_ = store_.intern_problem(problem_record(problem_));
@@ -270,17 +283,46 @@ std::optional<std::uint64_t> Session::propose(FamilySearch& search) {
   return std::nullopt;
 }
 
-// Built-in families first, then the searched ones in turn.
-FamilySearch* Session::next_search() {
-  for (FamilySearch& search : searches_) {
-    if (search.family->builtin() && !search.exhausted) return &search;
-  }
-  if (options_.max_trials && proposed_ >= *options_.max_trials) return nullptr;
+// A searched family whose default configuration is still to come.
+FamilySearch* Session::next_default() {
+  const auto found = std::find_if(searches_.begin(), searches_.end(), [](const FamilySearch& search) {
+    return !search.family->builtin() && search.proposed.empty();
+  });
+  return found == searches_.end() ? nullptr : &*found;
+}
+
+// One for each device at a time: nothing of them needs compiling.
+FamilySearch* Session::next_builtin() {
+  if (builtin_in_flight_ >= devices_.names.size()) return nullptr;
+  const auto found = std::find_if(searches_.begin(), searches_.end(), [](const FamilySearch& search) {
+    return search.family->builtin() && !search.exhausted;
+  });
+  return found == searches_.end() ? nullptr : &*found;
+}
+
+bool Session::builtin_in_its_share() const {
+  return !options_.max_seconds || builtin_seconds_ < kBuiltinShare * *options_.max_seconds;
+}
+
+FamilySearch* Session::next_in_turn() {
   for (std::size_t i = 0; i < searches_.size(); ++i) {
     FamilySearch& search = searches_[turn_++ % searches_.size()];
     if (!search.family->builtin() && !search.exhausted) return &search;
   }
   return nullptr;
+}
+
+// The baselines first: the defaults, which are compiled while the built-in families begin.
+FamilySearch* Session::next_search() {
+  if (in_trial_budget()) {
+    if (FamilySearch* search = next_default()) return search;
+  }
+  FamilySearch* builtin = next_builtin();
+  if (builtin && (builtin->proposed.empty() || builtin_in_its_share())) return builtin;
+  if (in_trial_budget()) {
+    if (FamilySearch* search = next_in_turn()) return search;
+  }
+  return builtin;
 }
 
 void Session::pump(Evaluator& evaluator) {
@@ -294,21 +336,42 @@ void Session::submit_more(Evaluator& evaluator) {
     if (!search) return;
     const std::optional<std::uint64_t> index = propose(*search);
     if (!index) continue;
-    if (!search->family->builtin()) ++proposed_;
+    const bool builtin = search->family->builtin();
+    if (!builtin) ++proposed_;
     Configuration configuration = search->space.configuration(*index);
     if (const auto known = search->finished.find(configuration.to_json()); known != search->finished.end()) {
       handle(evaluator, *search, *index, known->second, true);
       continue;
     }
+    builtin_in_flight_ += builtin;
     in_flight_[next_id_] = {search, *index};
-    evaluator.submit({next_id_++, group_, search->family, std::move(configuration)});
+    evaluator.submit({next_id_++, group_, search->family, std::move(configuration),
+                      !builtin && *index == search->default_index});
   }
+}
+
+void Session::fill(SessionProgress& progress) const {
+  progress.device = label_;
+  progress.best_us = best_us_;
+  progress.done = done_;
+  progress.total = planned_trials();
+  progress.seconds = seconds_since(start_);
+}
+
+void Session::report_waiting(const Evaluator& evaluator) {
+  const Activity activity = evaluator.activity(group_);
+  if (activity.compiling + activity.measuring == 0) return;
+  WaitingEvent event;
+  fill(event);
+  event.compiling = activity.compiling, event.measuring = activity.measuring;
+  event.compiling_seconds = activity.compiling_seconds;
+  event.measuring_seconds = activity.measuring_seconds;
+  listener_.waiting(event);
 }
 
 void Session::handle(Evaluator& evaluator, FamilySearch& search, std::uint64_t index, TrialRecord trial,
                      bool reused) {
   TrialEvent event;
-  event.device = label_;
   event.family = search.family->name();
   event.accepted = accepts(trial);
   event.reused = reused;
@@ -316,12 +379,12 @@ void Session::handle(Evaluator& evaluator, FamilySearch& search, std::uint64_t i
   event.improved = event.accepted && (best_us_ == 0 || time < best_us_);
   if (event.improved) {
     best_us_ = time;
-    evaluator.set_best(group_, time);
     best_measuring_seconds_ = trial.measure_seconds.value_or(0);
   }
   Observation observation{index};
   if (event.accepted) {
     observation.time_us = time;
+    evaluator.tell_time(group_, *search.family, time);
     accepted_.push_back({&search, trial});
   }
   search.strategy->tell(observation);
@@ -329,10 +392,7 @@ void Session::handle(Evaluator& evaluator, FamilySearch& search, std::uint64_t i
   if (trial.status != TrialStatus::ok) ++result_.failed;
   ++(reused ? result_.reused : result_.evaluated);
   event.trial = &trial;
-  event.best_us = best_us_;
-  event.done = done_;
-  event.total = planned_trials();
-  event.seconds = seconds_since(start_);
+  fill(event);
   listener_.trial(event);
 }
 
@@ -433,6 +493,10 @@ void Session::store(EvaluationResult& finished, const FamilySearch& search) {
 void Session::take(Evaluator& evaluator, EvaluationResult finished) {
   const auto [family, index] = in_flight_.at(finished.request.id);
   in_flight_.erase(finished.request.id);
+  if (family->family->builtin()) {
+    --builtin_in_flight_;
+    builtin_seconds_ += finished.device_seconds;
+  }
   store(finished, *family);
   handle(evaluator, *family, index, finished.trial, false);
   result_.search_seconds = seconds_since(start_);
@@ -492,7 +556,7 @@ EvaluatorOptions evaluator_options(const Problem& problem, const SessionOptions&
 void search(std::vector<Session>& sessions, Evaluator& evaluator,
             const volatile std::sig_atomic_t* interrupted) {
   while (true) {
-    Clock::time_point next = Clock::time_point::max();
+    Clock::time_point next = Clock::now() + kHeartbeat;
     bool pending = false;
     for (std::size_t group = 0; group < sessions.size(); ++group) {
       sessions[group].pump(evaluator);
@@ -506,6 +570,8 @@ void search(std::vector<Session>& sessions, Evaluator& evaluator,
     if (auto finished = evaluator.wait(next)) {
       const std::size_t group = finished->request.group;
       sessions[group].take(evaluator, std::move(*finished));
+    } else {
+      for (Session& session : sessions) session.report_waiting(evaluator);
     }
   }
 }

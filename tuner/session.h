@@ -32,6 +32,8 @@ struct SessionOptions {
   /// Configurations of the searched families to try, those on record from earlier sessions included. Built-in
   /// families (vendor libraries) are tried whole besides.
   std::optional<std::int64_t> max_trials;
+  /// Of this, built-in families together get a quarter, besides the first configuration of each, and what the
+  /// searched ones leave.
   std::optional<double> max_seconds;
   AccuracyRequirement accuracy;
   std::vector<std::string>
@@ -51,18 +53,28 @@ struct SessionOptions {
   const volatile std::sig_atomic_t* interrupted = nullptr;
 };
 
-/// A trial as the listener sees it.
-struct TrialEvent {
+/// How far a session has come.
+struct SessionProgress {
   std::string device;  ///< As in SessionResult, but empty where there is only one.
+  double best_us = 0;  ///< So far; 0 before the first accepted trial.
+  std::int64_t done = 0;
+  std::int64_t total = 0;  ///< As far as the budget and the spaces tell; 0 if only time limits the session.
+  double seconds = 0;      ///< Since the session's start.
+};
+
+/// A trial as the listener sees it.
+struct TrialEvent : SessionProgress {
   std::string family;
   const TrialRecord* trial = nullptr;
   bool accepted = false;  ///< Succeeded and accurate enough.
   bool reused = false;    ///< On record from an earlier session.
   bool improved = false;
-  double best_us = 0;  ///< So far; 0 before the first accepted trial.
-  std::int64_t done = 0;
-  std::int64_t total = 0;  ///< As far as the budget and the spaces tell; 0 if only time limits the session.
-  double seconds = 0;      ///< Since the session's start.
+};
+
+/// What is under way while no trial ends.
+struct WaitingEvent : SessionProgress {
+  std::size_t compiling = 0, measuring = 0;             ///< Configurations.
+  double compiling_seconds = 0, measuring_seconds = 0;  ///< Since the oldest of them began.
 };
 
 class SessionListener {
@@ -70,6 +82,8 @@ class SessionListener {
   virtual ~SessionListener() = default;
   virtual void note(const std::string& line) = 0;
   virtual void trial(const TrialEvent& event) = 0;
+  /// About every second in which no trial ends.
+  virtual void waiting(const WaitingEvent& event) { (void)event; }
 };
 
 struct SessionResult {
@@ -81,6 +95,7 @@ struct SessionResult {
   std::string best_family;
   std::int64_t evaluated = 0, reused = 0, failed = 0;
   double seconds = 0;
+  double opening_seconds = 0;  ///< Of these, until the devices were ready to measure.
   double search_seconds = 0;  ///< Of these, until the last trial: without timing the finalists again.
   double busy_share = 0;      ///< Of the devices' time in the search, how much they were verifying or timing.
   std::vector<BaselineRecord> baselines;

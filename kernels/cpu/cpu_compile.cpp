@@ -41,6 +41,14 @@ std::string first_error(const std::string& output, const std::string& directory)
   return first;
 }
 
+/// Whether somebody else ended the compiler, or a process of its own, as GCC's and Clang's drivers say.
+bool was_killed(const CommandResult& result) {
+  if (result.exit_status < 0) return true;
+  for (const char* words : {"Killed signal terminated program", "unable to execute command: Killed"})
+    if (result.output.find(words) != std::string::npos) return true;
+  return false;
+}
+
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -56,6 +64,7 @@ void check(const CommandResult& result, const std::string& compiler, const std::
     throw TrialError("compile_timeout",
                      fmt::format("`{}` took more than {} s", compiler, kCpuCompileSeconds));
   if (result.exit_status == 0) return;
+  if (was_killed(result)) throw TrialError("compile_crashed", fmt::format("`{}` was killed", compiler));
   const std::string line = first_error(result.output, directory);
   throw TrialError("compile_failed",
                    line.empty() ? fmt::format("`{}` failed without a word", compiler) : line);

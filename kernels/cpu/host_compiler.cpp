@@ -3,11 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +13,9 @@
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <system_error>
 
+#include "kernels/cpu/guarded_process.h"
 #include "search_spaces/user_error.h"
 
 namespace knobwise {
@@ -23,59 +23,45 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The environment of this process with TMPDIR replaced.
-class Environment {
- public:
-  explicit Environment(const std::string& temporary_directory) {
-    for (char** entry = environ; *entry != nullptr; ++entry)
-      if (temporary_directory.empty() || std::strncmp(*entry, "TMPDIR=", 7) != 0)
-        entries_.emplace_back(*entry);
-    if (!temporary_directory.empty()) entries_.push_back("TMPDIR=" + temporary_directory);
-    for (std::string& entry : entries_) pointers_.push_back(entry.data());
-    pointers_.push_back(nullptr);
-  }
-  char** data() { return pointers_.data(); }
-
- private:
-  std::vector<std::string> entries_;
-  std::vector<char*> pointers_;
-};
-
-/// Reads until the other end closes; false when the deadline comes first.
-bool read_all(int descriptor, Clock::time_point deadline, std::string& output) {
-  char buffer[4096];
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return false;
-    pollfd poller{descriptor, POLLIN, 0};
-    if (poll(&poller, 1, static_cast<int>(left)) <= 0) continue;
-    const ssize_t count = read(descriptor, buffer, sizeof buffer);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return true;
-    output.append(buffer, static_cast<std::size_t>(count));
-  }
+/// The environment of this process, with TMPDIR replaced if a directory is given.
+std::vector<std::string> environment(const std::string& temporary_directory) {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    if (temporary_directory.empty() || std::strncmp(*entry, "TMPDIR=", 7) != 0) entries.emplace_back(*entry);
+  if (!temporary_directory.empty()) entries.push_back("TMPDIR=" + temporary_directory);
+  return entries;
 }
 
-int start(const std::vector<std::string>& command, const std::string& temporary_directory, int output,
-          pid_t* child) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, output, 1);
-  posix_spawn_file_actions_adddup2(&actions, output, 2);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  Environment environment(temporary_directory);
-  const int error =
-      posix_spawnp(child, arguments[0], &actions, &attributes, arguments.data(), environment.data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  return error;
+/// Appends what can be read now, waiting for `wait` at most; false at the end.
+bool read_some(int descriptor, std::chrono::milliseconds wait, std::string& output) {
+  char buffer[4096];
+  pollfd poller{descriptor, POLLIN, 0};
+  if (poll(&poller, 1, static_cast<int>(wait.count())) <= 0) return false;
+  const ssize_t count = read(descriptor, buffer, sizeof buffer);
+  if (count > 0) output.append(buffer, static_cast<std::size_t>(count));
+  return count > 0;
+}
+
+/// Collects the output until the process has ended; false when it takes longer than `limit`. Time in which
+/// this process was stopped does not count.
+bool read_until_end(const GuardedProcess& process, int descriptor, std::chrono::milliseconds limit,
+                    std::string& output) {
+  constexpr Clock::duration kStep = std::chrono::seconds(1);
+  Clock::duration left = limit;
+  bool open = true;
+  while (left > Clock::duration::zero()) {
+    const Clock::time_point begin = Clock::now();
+    pollfd waiting[] = {{process.descriptor(), POLLIN, 0}, {open ? descriptor : -1, POLLIN, 0}};
+    const Clock::duration step = std::min(left, kStep);
+    const int ready =
+        poll(waiting, 2, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(step).count()));
+    if (ready > 0 && waiting[1].revents)
+      open = read_some(descriptor, std::chrono::milliseconds(0), output);
+    else if (ready > 0 && waiting[0].revents)
+      return true;
+    left -= std::min(step, Clock::now() - begin);
+  }
+  return false;
 }
 
 }  // namespace
@@ -88,21 +74,23 @@ CommandResult run_command(const std::vector<std::string>& command, const std::st
     result.start_error = std::strerror(errno);
     return result;
   }
-  pid_t child = -1;
-  const int error = start(command, temporary_directory, ends[1], &child);
-  close(ends[1]);
-  if (error != 0) {
-    close(ends[0]);
-    result.start_error = std::strerror(error);
-    return result;
+  try {
+    GuardedProcess process(command, environment(temporary_directory), ends[1]);
+    close(ends[1]);
+    result.timed_out = !read_until_end(process, ends[0], limit, result.output);
+    const int status = process.stop();
+    while (read_some(ends[0], std::chrono::milliseconds(0), result.output)) {
+    }
+    if (process.start_error() != 0) {
+      result.start_error = std::strerror(process.start_error());
+    } else if (!result.timed_out) {
+      result.exit_status = status;
+    }
+  } catch (const std::system_error& error) {
+    close(ends[1]);
+    result.start_error = error.code().message();
   }
-  result.timed_out = !read_all(ends[0], Clock::now() + limit, result.output);
   close(ends[0]);
-  if (result.timed_out) kill(-child, SIGKILL);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!result.timed_out && WIFEXITED(status)) result.exit_status = WEXITSTATUS(status);
   return result;
 }
 

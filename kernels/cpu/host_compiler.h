@@ -17,8 +17,9 @@ struct CommandResult {
 };
 
 /// Runs `command` (found along PATH, no shell) in a process group of its own, with TMPDIR set to
-/// `temporary_directory` if that is not empty, and waits for it. Past `limit` the whole group is killed.
-/// Thread-safe.
+/// `temporary_directory` if that is not empty, and waits for it. Past `limit`, in which time that this
+/// process is stopped does not count, the whole group is killed, and likewise if this thread ends, however it
+/// does. Thread-safe.
 CommandResult run_command(const std::vector<std::string>& command, const std::string& temporary_directory,
                           std::chrono::milliseconds limit);
 

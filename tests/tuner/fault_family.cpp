@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <memory>
+
+#include "kernels/device.h"
 
 namespace knobwise::test {
 namespace {
@@ -98,28 +102,83 @@ KernelInstance SpinFamily::instantiate(const Problem& problem, const Configurati
   const char* marker = std::getenv("KNOBWISE_TEST_MARKER");
   KernelInstance instance;
   instance.source = fmt::format(
-      "#include <stdlib.h>\n#include <time.h>\n#include <unistd.h>\n"
+      "#include <fcntl.h>\n#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
+      "#include <time.h>\n#include <unistd.h>\n"
       "static double now() {{ timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * "
       "t.tv_nsec; }}\n"
       "extern \"C\" void spin(void* const* arguments, long long) {{\n"
       "  const double end = now() + {};\n"
-      "  if ({} && access(\"{}\", F_OK) == 0) exit(3);\n"
+      "  const char* marker = \"{}\";\n"
+      "  if ({} && access(marker, F_OK) == 0) exit(3);\n"
+      "  if ({} && (access(marker, F_OK) != 0 || {})) {{\n"
+      "    close(open(marker, O_CREAT | O_WRONLY, 0600));\n    kill(getpid(), SIGKILL);\n  }}\n"
+      "  if ({}) {{\n    FILE* log = fopen(marker, \"a\");\n    timespec t;\n"
+      "    clock_gettime(CLOCK_REALTIME, &t);\n"
+      "    fprintf(log, \"%lld {}\\n\", t.tv_sec * 1000000LL + t.tv_nsec / 1000);\n    fclose(log);\n  }}\n"
       "  while ({} || now() < end) {{}}\n"
       "  for (long long i = 0; i < {}; ++i)\n"
       "    ((float*)arguments[2])[i] = ((const float*)arguments[0])[i] * ((const "
       "float*)arguments[1])[0];\n}}\n"
       "// variant {}\n",
-      kind == "slow" ? 60e-3 : 3e-3, kind == "fails_later", marker ? marker : "", kind == "loops",
+      kind == "slow" ? 60e-3 : 3e-3, marker ? marker : "", kind == "fails_later", kind.starts_with("killed"),
+      kind == "killed", kind == "logs", configuration.integer("variant"), kind == "loops",
       problem.output_extents().elements(), configuration.integer("variant"));
   instance.run.push_back(
       {"spin", {1, 1, 1}, {1, 1, 1}, 0, {{Slot::input, 0}, {Slot::parameter, 0}, {Slot::output, 0}}});
   return instance;
 }
 
+namespace {
+
+// Runs a function that spins for some milliseconds.
+class LibraryAlgorithm : public Executable {
+ public:
+  LibraryAlgorithm(std::int64_t elements, std::int64_t milliseconds)
+      : elements_(elements), milliseconds_(milliseconds) {}
+  std::size_t packed_bytes() const override { return 0; }
+  std::size_t workspace_bytes() const override { return 0; }
+  void prepare(const Buffers&, Stream) override {}
+  void run(const Buffers& buffers, Stream) override {
+    const auto end = std::chrono::steady_clock::now() + milliseconds_;
+    const float* x = static_cast<const float*>(buffers.input);
+    const float w = *static_cast<const float*>(buffers.parameters[0]);
+    for (std::int64_t i = 0; i < elements_; ++i) static_cast<float*>(buffers.output)[i] = x[i] * w;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+  }
+
+ private:
+  std::int64_t elements_;
+  std::chrono::milliseconds milliseconds_;
+};
+
+}  // namespace
+
+std::optional<std::string> LibraryFamily::unsupported_reason(const Problem& problem,
+                                                             const DeviceInfo& device) const {
+  return FaultFamily().unsupported_reason(problem, device);
+}
+
+std::string_view LibraryFamily::space_json() const {
+  return R"({"General": {"BenchmarkName": "library"}, "ConfigurationSpace": {"TuningParameters": [
+      {"Name": "algorithm", "Type": "int", "Values": "[v for v in range(30)]", "Default": 0},
+      {"Name": "precision", "Type": "string", "Values": ["fp32"], "Default": "fp32"}]
+}
+})";
+}
+
+std::unique_ptr<Executable> LibraryFamily::create_builtin(const Problem& problem,
+                                                          const Configuration& configuration, Device&) const {
+  return std::make_unique<LibraryAlgorithm>(problem.output_extents().elements(),
+                                            3 + configuration.integer("algorithm"));
+}
+
 void register_test_families() {
   static const FaultFamily faulty;
   static const SpinFamily spinning;
-  static const bool registered = (register_family(faulty), register_family(spinning), true);
+  static const LibraryFamily library;
+  static const bool registered =
+      (register_family(faulty), register_family(spinning), register_family(library), true);
   (void)registered;
 }
 

@@ -9,15 +9,18 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <random>
 #include <set>
 #include <thread>
 
 #include "db/store.h"
+#include "kernels/code_cache.h"
 #include "kernels/device.h"
 #include "tests/tuner/fault_family.h"
 #include "tests/tuner/self_worker.h"
@@ -69,9 +72,48 @@ std::set<pid_t> descendants(pid_t root) {
   return found;
 }
 
+// What is left of this process's descendants after a moment in which they may end; orphans count, because
+// they become children of this process.
+std::set<pid_t> left_behind() {
+  std::set<pid_t> left = descendants(getpid());
+  for (int tries = 0; tries < 200 && !left.empty(); ++tries) {
+    std::this_thread::sleep_for(10ms);
+    left = descendants(getpid());
+  }
+  while (waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+  return left;
+}
+
+struct Outcome {
+  TrialStatus status;
+  std::string reason;  // a part of it
+};
+
+// What becomes of the configurations of FaultFamily.
+const std::map<std::string, Outcome>& outcomes() {
+  static const std::map<std::string, Outcome> expected = {
+      {"none", {TrialStatus::ok, ""}},
+      {"does_not_compile", {TrialStatus::compile_failed, "error"}},
+      {"compiler_hangs", {TrialStatus::compile_timeout, "4 s"}},
+      {"wrong", {TrialStatus::wrong_result, "relative error"}},
+      {"nan", {TrialStatus::wrong_result, "NaN"}},
+      {"unwritten", {TrialStatus::wrong_result, "never written"}},
+      {"reads_behind", {TrialStatus::wrong_result, "NaN"}},
+      {"reads_before", {TrialStatus::wrong_result, "NaN"}},
+      {"writes_behind", {TrialStatus::out_of_bounds, "output"}},
+      {"writes_before", {TrialStatus::out_of_bounds, "output"}},
+      {"crashes", {TrialStatus::crashed, "signal 11"}},
+      {"exits", {TrialStatus::crashed, "exit status 3"}},
+      {"loops", {TrialStatus::timeout, "stopped after"}},
+  };
+  return expected;
+}
+
 class Faults : public testing::Test {
  protected:
   void SetUp() override {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     register_test_families();
     std::string pattern = (std::filesystem::temp_directory_path() / "knobwise-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
@@ -80,7 +122,7 @@ class Faults : public testing::Test {
     setenv("KNOBWISE_CACHE", (folder_ / "cache").c_str(), 1);
   }
   void TearDown() override {
-    EXPECT_EQ(descendants(getpid()), std::set<pid_t>()) << "a process was left behind";
+    EXPECT_EQ(left_behind(), std::set<pid_t>());
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }
@@ -127,43 +169,31 @@ TEST_F(Faults, EveryKindIsRecordedWithItsReasonAndTheOthersAreRight) {
   ASSERT_TRUE(result.best);
   EXPECT_EQ(Configuration::from_json(result.best->configuration).text("fault"), "none");
 
-  const std::map<std::string, std::pair<TrialStatus, std::string>> expected = {
-      {"none", {TrialStatus::ok, ""}},
-      {"does_not_compile", {TrialStatus::compile_failed, "error"}},
-      {"compiler_hangs", {TrialStatus::compile_timeout, "4 s"}},
-      {"wrong", {TrialStatus::wrong_result, "relative error"}},
-      {"nan", {TrialStatus::wrong_result, "NaN"}},
-      {"unwritten", {TrialStatus::wrong_result, "never written"}},
-      {"reads_behind", {TrialStatus::wrong_result, "NaN"}},
-      {"reads_before", {TrialStatus::wrong_result, "NaN"}},
-      {"writes_behind", {TrialStatus::out_of_bounds, "output"}},
-      {"writes_before", {TrialStatus::out_of_bounds, "output"}},
-      {"crashes", {TrialStatus::crashed, "signal 11"}},
-      {"exits", {TrialStatus::crashed, "exit status 3"}},
-      {"loops", {TrialStatus::timeout, "stopped after"}},
-  };
   const auto trials = trials_by_fault();
-  for (const auto& [fault, outcome] : expected) {
+  for (const auto& [fault, outcome] : outcomes()) {
     ASSERT_TRUE(trials.contains(fault)) << fault;
     EXPECT_EQ(trials.at(fault).size(), 3u) << fault;
     for (const TrialRecord& trial : trials.at(fault)) {
-      EXPECT_EQ(trial.status, outcome.first) << fault << ": " << trial.reason;
-      EXPECT_THAT(trial.reason, testing::HasSubstr(outcome.second)) << fault;
+      EXPECT_EQ(trial.status, outcome.status) << fault << ": " << trial.reason;
+      EXPECT_THAT(trial.reason, testing::HasSubstr(outcome.reason)) << fault;
     }
   }
   expect_sound_database();
 }
 
-TEST_F(Faults, AWorkerKilledFromOutsideCostsOneTrialAtMost) {
+TEST_F(Faults, ProcessesKilledFromOutsideCostNoTrial) {
   std::atomic<bool> done{false};
-  // Kills whatever the session has started, three times.
+  // Kills one of the workers, the compilers and their guards, four times. Only a trial that is met twice may
+  // be lost.
   const pid_t self = getpid();
+  constexpr int kKills = 4;
   std::thread killer([&] {
-    for (int kills = 0; kills < 3 && !done;) {
-      std::this_thread::sleep_for(150ms);
+    std::mt19937 random(5);
+    for (int kills = 0; kills < kKills && !done;) {
+      std::this_thread::sleep_for(300ms);
       const std::set<pid_t> victims = descendants(self);
       if (victims.empty()) continue;
-      kill(*victims.begin(), SIGKILL);
+      kill(*std::next(victims.begin(), static_cast<long>(random() % victims.size())), SIGKILL);
       ++kills;
     }
   });
@@ -173,17 +203,34 @@ TEST_F(Faults, AWorkerKilledFromOutsideCostsOneTrialAtMost) {
   done = true;
   killer.join();
   EXPECT_EQ(result.state, SessionState::finished);
-  const auto trials = trials_by_fault();
-  int ok = 0, killed = 0;
-  for (const TrialRecord& trial : trials.at("none")) {
-    ok += trial.status == TrialStatus::ok;
-    killed += trial.status == TrialStatus::crashed || trial.status == TrialStatus::compile_crashed;
+  std::size_t total = 0, lost = 0;
+  for (const auto& [fault, list] : trials_by_fault()) {
+    total += list.size();
+    for (const TrialRecord& trial : list) lost += trial.status != outcomes().at(fault).status;
   }
-  EXPECT_EQ(ok + killed, 3);
-  std::size_t total = 0;
-  for (const auto& [fault, list] : trials) total += list.size();
   EXPECT_EQ(total, 3 * FaultFamily::faults().size());
+  EXPECT_LE(lost, kKills / 2);
   expect_sound_database();
+}
+
+TEST_F(Faults, ATrialWhoseWorkerIsKilledIsTriedOnceMore) {
+  choose_kinds(R"(["spins", "killed_once", "killed"])");
+  setenv("KNOBWISE_TEST_MARKER", (folder_ / "marker").c_str(), 1);
+  SessionOptions session = options();
+  session.families = {"spinning"};
+  Store store = Store::open(database(), Store::Mode::read_write);
+  Silent listener;
+  const SessionResult result = tune(store, problem(), session, listener).front();
+  EXPECT_EQ(result.evaluated, 12);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "marker"));
+  for (const TrialRecord& trial : store.session_trials(result.id)) {
+    if (Configuration::from_json(trial.configuration).text("kind") == "killed") {
+      EXPECT_EQ(trial.status, TrialStatus::crashed);
+      EXPECT_THAT(trial.reason, testing::HasSubstr("signal 9"));
+    } else {
+      EXPECT_EQ(trial.status, TrialStatus::ok) << trial.configuration << trial.reason;
+    }
+  }
 }
 
 // A session in a process of its own, to be killed.
@@ -208,6 +255,7 @@ TEST_F(Faults, ASessionKilledFiftyTimesGoesOnWhereItWas) {
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 600));
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
+    EXPECT_EQ(left_behind(), std::set<pid_t>()) << "round " << round;
     if (!std::filesystem::exists(database()) || std::filesystem::file_size(database()) == 0) continue;
     // What was finished before is there still.
     std::set<std::string> now;
@@ -228,9 +276,207 @@ TEST_F(Faults, ASessionKilledFiftyTimesGoesOnWhereItWas) {
   EXPECT_EQ(result.reused, static_cast<std::int64_t>(finished.size()));
   EXPECT_EQ(result.evaluated + result.reused, static_cast<std::int64_t>(3 * FaultFamily::faults().size()));
   expect_sound_database();
-  // Workers of killed sessions follow them.
-  std::this_thread::sleep_for(500ms);
-  EXPECT_EQ(descendants(getpid()), std::set<pid_t>());
+}
+
+// While something is timed, compilers are stopped; so is what has to end with the session.
+TEST_F(Faults, NothingOutlivesASessionKilledWhileItTimes) {
+  choose_kinds(R"(["slow"])");
+  SessionOptions session = options();
+  session.families = {"spinning", "faulty"};
+  session.compile_limit_seconds = 100;
+  for (int round = 0; round < 8; ++round) {
+    std::filesystem::remove(database());
+    const pid_t pid = start_session(database(), session);
+    std::this_thread::sleep_for(1s + round * 250ms);
+    EXPECT_EQ(kill(pid, SIGKILL), 0);
+    waitpid(pid, nullptr, 0);
+    EXPECT_EQ(left_behind(), std::set<pid_t>()) << "round " << round;
+  }
+}
+
+std::vector<long long> numbers_in(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istream_iterator<long long>(file), {}};
+}
+
+// When each run of a kernel that logs them began, in microseconds, and its variant.
+struct LoggedRun {
+  long long began, variant;
+};
+
+std::vector<LoggedRun> logged_runs(const std::filesystem::path& path) {
+  const std::vector<long long> numbers = numbers_in(path);
+  std::vector<LoggedRun> runs;
+  for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) runs.push_back({numbers[i], numbers[i + 1]});
+  return runs;
+}
+
+// Four configurations of which every run is logged.
+class Logged : public Faults {
+ protected:
+  static constexpr std::size_t kVerifying = 3, kWarmup = 2, kSamples = 20;
+  static constexpr std::size_t kTrial = kVerifying + kWarmup + kSamples;
+
+  std::vector<LoggedRun> tune_and_read_runs() {
+    choose_kinds(R"(["logs"])");
+    setenv("KNOBWISE_TEST_MARKER", (folder_ / "runs").c_str(), 1);
+    SessionOptions session = options();
+    session.families = {"spinning"};
+    session.compile_limit_seconds = 100;
+    session.timing.min_samples = session.timing.max_samples = kSamples;
+    session.timing.max_seconds = 60;
+    Store store = Store::open(database(), Store::Mode::read_write);
+    Silent listener;
+    EXPECT_EQ(tune(store, problem(), session, listener).front().evaluated, 4);
+    return logged_runs(folder_ / "runs");
+  }
+};
+
+TEST_F(Logged, CompilersStandStillWhileSomethingIsTimed) {
+  const std::filesystem::path ticks = folder_ / "ticks", compiler = folder_ / "cxx";
+  // Says the time again and again before it compiles.
+  std::ofstream(compiler)
+      << "#!/bin/sh\ncase \"$*\" in *kernel.cpp*) for i in $(seq 300); do date +%s%6N >> '" << ticks.string()
+      << "'; done;; esac\nexec c++ \"$@\"\n";
+  std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+  setenv("KNOBWISE_CXX", compiler.c_str(), 1);
+  const std::vector<LoggedRun> runs = tune_and_read_runs();
+  unsetenv("KNOBWISE_CXX");
+  const std::vector<long long> ticked = numbers_in(ticks);
+  ASSERT_GE(runs.size(), 4 * kTrial);
+  EXPECT_EQ(ticked.size(), 4 * 300u);
+  bool met = false;
+  for (std::size_t trial = 0; trial < 4; ++trial) {
+    const long long first = runs[trial * kTrial + kVerifying].began,
+                    last = runs[(trial + 1) * kTrial - 1].began;
+    int before = 0, meanwhile = 0, after = 0;
+    for (const long long tick : ticked) ++(tick < first ? before : tick < last ? meanwhile : after);
+    EXPECT_EQ(meanwhile, 0) << "trial " << trial;
+    met = met || (before % 300 != 0 && after > 0);
+  }
+  EXPECT_TRUE(met) << "nothing was compiled when the timing of a trial began";
+}
+
+TEST_F(Logged, FinalistsAreTimedInTurn) {
+  const std::vector<LoggedRun> runs = tune_and_read_runs();
+  ASSERT_GT(runs.size(), 4 * kTrial) << "nothing was timed again";
+  std::vector<long long> turns;
+  for (std::size_t i = 4 * kTrial; i < runs.size(); ++i) {
+    if (turns.empty() || turns.back() != runs[i].variant) turns.push_back(runs[i].variant);
+  }
+  ASSERT_EQ(turns.size() % 3, 0u);
+  const std::size_t finalists = turns.size() / 3;
+  EXPECT_GE(finalists, 2u);
+  for (std::size_t i = finalists; i < turns.size(); ++i) EXPECT_EQ(turns[i], turns[i - finalists]) << i;
+}
+
+TEST_F(Faults, SessionsShareTheCacheWhileItIsCleared) {
+  choose_kinds(R"(["spins"])");
+  SessionOptions session = options();
+  session.families = {"spinning"};
+  const std::filesystem::path databases[] = {folder_ / "one.db", folder_ / "two.db"};
+  std::vector<pid_t> running;
+  for (const auto& path : databases) running.push_back(start_session(path, session));
+  const CodeCache cache;
+  std::int64_t cleared = 0;
+  while (!running.empty()) {
+    cleared += cache.clear();
+    std::this_thread::sleep_for(20ms);
+    std::erase_if(running, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) == pid; });
+  }
+  EXPECT_GT(cleared, 0);
+  for (const auto& path : databases) {
+    const Store store = Store::open(path, Store::Mode::read_only);
+    ASSERT_EQ(store.sessions().size(), 1u);
+    EXPECT_EQ(store.sessions().front().record.state, SessionState::finished);
+    const std::vector<TrialRecord> trials = store.session_trials(store.sessions().front().id);
+    EXPECT_EQ(trials.size(), 4u);
+    for (const TrialRecord& trial : trials) EXPECT_EQ(trial.status, TrialStatus::ok) << trial.reason;
+  }
+}
+
+// Counts what a session says while no trial ends.
+class Patient : public Silent {
+ public:
+  void trial(const TrialEvent&) override { ended_ = true; }
+  void waiting(const WaitingEvent& event) override {
+    if (!ended_) events_.push_back(event);
+  }
+  const std::vector<WaitingEvent>& events() const { return events_; }
+
+ private:
+  bool ended_ = false;
+  std::vector<WaitingEvent> events_;  // before the first trial ended
+};
+
+TEST_F(Faults, ALongFirstTrialIsSeenToBeUnderWay) {
+  choose_kinds(R"(["loops"])");
+  SessionOptions session = options();
+  session.families = {"spinning"};
+  session.max_trials = 1;
+  Store store = Store::open(database(), Store::Mode::read_write);
+  Patient listener;
+  tune(store, problem(), session, listener);
+  ASSERT_GE(listener.events().size(), 2u);
+  const WaitingEvent& last = listener.events().back();
+  EXPECT_EQ(last.compiling, 0u);
+  EXPECT_EQ(last.measuring, 1u);
+  EXPECT_GT(last.measuring_seconds, 1);
+  EXPECT_GE(last.seconds, last.measuring_seconds);
+  EXPECT_EQ(last.done, 0);
+}
+
+TEST_F(Faults, BaselinesKeepTheirSamplesHoweverSlowTheyAre) {
+  choose_kinds(R"(["slow", "spins"])");
+  SessionOptions session = options();
+  session.families = {"spinning", "library", "faulty"};
+  session.max_trials = 12;
+  Store store = Store::open(database(), Store::Mode::read_write);
+  Silent listener;
+  const SessionResult result = tune(store, problem(), session, listener).front();
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best_family, "faulty") << "fifty times faster than the library";
+  int abandoned = 0;
+  for (const TrialRecord& trial : store.session_trials(result.id)) {
+    const std::string family = store.family(trial.family).name;
+    const Configuration configuration = Configuration::from_json(trial.configuration);
+    const bool is_default =
+        family == "spinning" && configuration.text("kind") == "slow" && configuration.integer("variant") == 0;
+    const bool is_best_of_library = family == "library" && configuration.integer("algorithm") == 0;
+    if (is_default || is_best_of_library) {
+      EXPECT_GE(trial.timing->samples.size(), 5u) << family;
+    } else if (family != "faulty") {
+      abandoned += trial.timing->samples.size() == 1;
+    }
+  }
+  EXPECT_GT(abandoned, 10) << "others are given up";
+  std::set<std::string> baselines;
+  for (const BaselineRecord& baseline : result.baselines) baselines.insert(baseline.name);
+  EXPECT_EQ(baselines, (std::set<std::string>{"faulty default", "library", "spinning default"}));
+}
+
+TEST_F(Faults, ALibraryTakesItsShareOfTheTimeAndNoMore) {
+  choose_kinds(R"(["slow"])");
+  SessionOptions session = options();
+  session.families = {"library", "spinning", "faulty"};
+  session.max_seconds = 8;
+  Store store = Store::open(database(), Store::Mode::read_write);
+  Silent listener;
+  const SessionResult result = tune(store, problem(), session, listener).front();
+  std::map<std::string, int> tried;
+  double library_seconds = 0, longest = 0;
+  for (const TrialRecord& trial : store.session_trials(result.id)) {
+    const std::string family = store.family(trial.family).name;
+    ++tried[family];
+    if (family != "library") continue;
+    const double seconds = *trial.verify_seconds + *trial.measure_seconds;
+    library_seconds += seconds;
+    longest = std::max(longest, seconds);
+  }
+  EXPECT_GE(tried["library"], 1);
+  EXPECT_LT(library_seconds, 2 + longest);
+  EXPECT_GE(tried["spinning"], 1);
+  EXPECT_GE(tried["faulty"], 2) << "the search goes on after the baselines";
 }
 
 TEST_F(Faults, AllConfigurationsFailingIsAResultNotACrash) {

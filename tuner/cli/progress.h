@@ -18,14 +18,16 @@ class Progress : public SessionListener {
 
   void note(const std::string& line) override;
   void trial(const TrialEvent& event) override;
+  void waiting(const WaitingEvent& event) override;
 
  private:
   void clear_line();
+  void show(const std::string& line);
 
   std::string subject_;
   bool terminal_;
   bool line_open_ = false;
-  std::chrono::steady_clock::time_point last_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace knobwise::cli

@@ -16,7 +16,6 @@ namespace {
 using nlohmann::json;
 using Seconds = std::chrono::duration<double>;
 
-constexpr std::size_t kExclusiveBatch = 8;
 // What is slower than the best by these factors in every run is timed no further: the first after one sample
 // (or one run, if it is far slower), the second after the fewest samples.
 constexpr double kHopeless = 3, kBeaten = 1.15;
@@ -45,19 +44,43 @@ Evaluator::Evaluator(EvaluatorOptions options)
 }
 
 std::size_t Evaluator::depth(std::size_t group) const {
-  if (!options_.overlap) return 1;
-  if (options_.groups[group].exclusive()) return batch(group);
-  return 2 * slots_.size() + 4 * options_.groups[group].names.size();
+  return options_.overlap ? 2 * slots_.size() + 4 * options_.groups[group].names.size() : 1;
 }
 
-// The first ones soon, then more at a time, so that few cores wait at the end of a batch.
-std::size_t Evaluator::batch(std::size_t group) const {
-  return groups_[group].longest_seconds > 0 ? kExclusiveBatch : slots_.size();
+Activity Evaluator::activity(std::size_t group) const {
+  Activity activity;
+  for (const CompileSlot& slot : slots_) {
+    if (!slot.request || slot.request->group != group) continue;
+    ++activity.compiling;
+    activity.compiling_seconds = std::max(activity.compiling_seconds, seconds_since(slot.started));
+  }
+  for (const Lane& lane : lanes_) {
+    if (!lane.measuring || lane.group != group) continue;
+    ++activity.measuring;
+    activity.measuring_seconds = std::max(activity.measuring_seconds, seconds_since(lane.started));
+  }
+  return activity;
 }
 
-std::size_t Evaluator::compiling() const {
-  return std::count_if(slots_.begin(), slots_.end(),
-                       [](const CompileSlot& slot) { return slot.request.has_value(); });
+void Evaluator::tell_time(std::size_t group, const KernelFamily& family, double time_us) {
+  const auto lower = [time_us](double& best) { best = best > 0 ? std::min(best, time_us) : time_us; };
+  lower(groups_[group].best_us);
+  if (family.builtin()) lower(groups_[group].builtin_best_us[&family]);
+}
+
+// What a configuration is given up against; 0 if against nothing.
+double Evaluator::rival_us(const EvaluationRequest& request) const {
+  const Group& group = groups_[request.group];
+  if (request.baseline) return 0;
+  if (!request.family->builtin()) return group.best_us;
+  const auto own = group.builtin_best_us.find(request.family);
+  return own == group.builtin_best_us.end() ? 0 : own->second;
+}
+
+// Whether a request whose worker was killed from outside, by whoever needed the memory for example, is tried
+// once more.
+bool Evaluator::second_chance(const EvaluationRequest& request) {
+  return killed_once_.insert({request.group, request.id}).second;
 }
 
 double Evaluator::busy_share(std::size_t group) const {
@@ -99,28 +122,42 @@ json Evaluator::measure_request(const Compiled& compiled, const TimingOptions& t
   return body;
 }
 
-bool Evaluator::still_to_compile(std::size_t group) const {
-  const auto of_group = [group](const EvaluationRequest& request) { return request.group == group; };
-  return std::any_of(compile_queue_.begin(), compile_queue_.end(), of_group) ||
-         std::any_of(slots_.begin(), slots_.end(),
-                     [&](const CompileSlot& slot) { return slot.request && of_group(*slot.request); });
+void Evaluator::pause_compiling() {
+  paused_ = Clock::now();
+  for (CompileSlot& slot : slots_) {
+    if (slot.request) slot.worker->pause();
+  }
 }
 
-// Whether an exclusive group has enough to measure for compiling to pause.
-bool Evaluator::due(std::size_t group) const {
-  if (!options_.groups[group].exclusive()) return false;
-  const std::size_t ready = groups_[group].ready.size();
-  return ready >= batch(group) || (ready > 0 && !still_to_compile(group));
+void Evaluator::resume_compiling() {
+  for (CompileSlot& slot : slots_) {
+    if (!slot.request) continue;
+    slot.worker->resume();
+    slot.started += Clock::now() - *paused_;
+  }
+  paused_.reset();
+}
+
+// Lets one of those that want to time on the processor do it, with nothing else going on.
+void Evaluator::share_quiet() {
+  if (quiet_) return;
+  const auto next = std::find_if(lanes_.begin(), lanes_.end(),
+                                 [](const Lane& lane) { return lane.wants_quiet.has_value(); });
+  if (next == lanes_.end()) {
+    if (paused_) resume_compiling();
+    return;
+  }
+  if (!paused_) pause_compiling();
+  quiet_ = &*next;
+  next->started += Clock::now() - *next->wants_quiet;
+  next->wants_quiet.reset();
+  next->worker.process().send(json::object());
 }
 
 void Evaluator::start_compiling() {
-  const auto exclusive_work = [this](const Lane& lane) {
-    return options_.groups[lane.group].exclusive() && (lane.measuring || !groups_[lane.group].ready.empty());
-  };
-  if (draining_) draining_ = std::any_of(lanes_.begin(), lanes_.end(), exclusive_work);
-  for (std::size_t group = 0; group < groups_.size(); ++group) draining_ = draining_ || due(group);
+  if (paused_) return;
   for (CompileSlot& slot : slots_) {
-    if (compile_queue_.empty() || draining_) return;
+    if (compile_queue_.empty()) return;
     if (slot.request) continue;
     if (!slot.worker) slot.worker.emplace(WorkerProcess::start(options_.executable, "compile"));
     slot.request = std::move(compile_queue_.front());
@@ -134,22 +171,28 @@ void Evaluator::start_measuring() {
   for (Lane& lane : lanes_) {
     Group& group = groups_[lane.group];
     if (lane.measuring || group.ready.empty()) continue;
-    if (options_.groups[lane.group].exclusive() && (!draining_ || compiling() > 0)) continue;
     lane.measuring = std::move(group.ready.front());
     group.ready.pop_front();
     TimingOptions timing = options_.timing;
-    timing.abandon_above_us = kHopeless * group.best_us;
-    timing.beaten_above_us = kBeaten * group.best_us;
+    timing.abandon_above_us = kHopeless * rival_us(lane.measuring->request);
+    timing.beaten_above_us = kBeaten * rival_us(lane.measuring->request);
     lane.started = Clock::now();
-    lane.worker.process().send({{"evaluate", measure_request(*lane.measuring, timing)}});
+    json request = measure_request(*lane.measuring, timing);
+    request["quiet"] = options_.groups[lane.group].exclusive();
+    lane.worker.process().send({{"evaluate", std::move(request)}});
   }
 }
 
 void Evaluator::finish_compile(CompileSlot& slot, const json& reply) {
   if (reply.contains("error")) throw UserError(reply.at("error").get<std::string>());
   if (!reply.contains("code")) {
-    fail_compile(slot, parse_trial_status(reply.at("status").get<std::string>()),
-                 reply.at("reason").get<std::string>());
+    const auto status = parse_trial_status(reply.at("status").get<std::string>());
+    if (status == TrialStatus::compile_crashed && second_chance(*slot.request)) {
+      compile_queue_.push_front(std::move(*slot.request));
+      slot.request.reset();
+      return;
+    }
+    fail_compile(slot, status, reply.at("reason").get<std::string>());
     return;
   }
   Group& group = groups_[slot.request->group];
@@ -172,8 +215,16 @@ void Evaluator::push_result(Lane& lane, TrialRecord trial) {
   group.busy_seconds += seconds;
   if (trial.status == TrialStatus::ok) group.longest_seconds = std::max(group.longest_seconds, seconds);
   if (lane.measuring->code) trial.compile_seconds = lane.measuring->compile_seconds;
-  results_.push_back({std::move(lane.measuring->request), std::move(trial)});
+  results_.push_back({std::move(lane.measuring->request), std::move(trial), seconds});
+  release(lane);
+}
+
+// The lane measures nothing more.
+void Evaluator::release(Lane& lane) {
   lane.measuring.reset();
+  lane.wants_quiet.reset();
+  if (quiet_ == &lane) quiet_ = nullptr;
+  share_quiet();
 }
 
 void Evaluator::finish_measure(Lane& lane, const json& reply) {
@@ -198,44 +249,47 @@ void Evaluator::fail_measure(Lane& lane, TrialStatus status, const std::string& 
   push_result(lane, std::move(trial));
 }
 
-double Evaluator::trial_limit_seconds(std::size_t group) const {
+double Evaluator::trial_limit_seconds(const EvaluationRequest& request) const {
   // Runs of a trial: three verifications, warm-up, at least one sample. Until a best is known the limit
   // supposes no more than 1 GFLOP/s on a CPU and 100 GFLOP/s on a GPU, or a minute for a user's kernel.
   constexpr double kRuns = 8;
   constexpr double kUserRunSeconds = 60;
-  const double slowest = info(group).backend == Backend::cuda ? 1e11 : 1e9;
+  const double slowest = info(request.group).backend == Backend::cuda ? 1e11 : 1e9;
   double run_seconds =
       options_.kernel ? kUserRunSeconds : static_cast<double>(options_.problem.flops()) / slowest;
-  const Group& state = groups_[group];
-  if (state.best_us > 0) run_seconds = std::min(run_seconds, 50 * state.best_us * 1e-6);
+  if (const double rival = rival_us(request); rival > 0)
+    run_seconds = std::min(run_seconds, 50 * rival * 1e-6);
   const double limit = options_.run_limit_seconds + options_.timing.max_seconds + kRuns * run_seconds;
-  // What went well tells how long a trial takes with all that belongs to it.
+  // What went well tells how long a trial takes with all that belongs to it; but not how long a baseline may.
   constexpr double kTimesLongest = 10, kAtLeastSeconds = 4;
-  if (state.longest_seconds == 0) return limit;
-  return std::min(limit, kAtLeastSeconds + kTimesLongest * state.longest_seconds);
+  const double longest = groups_[request.group].longest_seconds;
+  if (longest == 0 || request.baseline || request.family->builtin()) return limit;
+  return std::min(limit, kAtLeastSeconds + kTimesLongest * longest);
 }
 
 Evaluator::Clock::time_point Evaluator::next_limit() const {
   Clock::time_point next = Clock::time_point::max();
   for (const CompileSlot& slot : slots_) {
-    if (slot.request) next = std::min(next, after(slot.started, options_.compile_limit_seconds));
+    if (slot.request && !paused_) next = std::min(next, after(slot.started, options_.compile_limit_seconds));
   }
   for (const Lane& lane : lanes_) {
-    if (lane.measuring) next = std::min(next, after(lane.started, trial_limit_seconds(lane.group)));
+    if (lane.measuring && !lane.wants_quiet)
+      next = std::min(next, after(lane.started, trial_limit_seconds(lane.measuring->request)));
   }
   return next;
 }
 
 void Evaluator::check_limits() {
   for (CompileSlot& slot : slots_) {
-    if (!slot.request || seconds_since(slot.started) < options_.compile_limit_seconds) continue;
+    if (paused_ || !slot.request || seconds_since(slot.started) < options_.compile_limit_seconds) continue;
     slot.worker.reset();
     fail_compile(slot, TrialStatus::compile_timeout,
                  fmt::format("the compiler was stopped after {:.0f} s", options_.compile_limit_seconds));
   }
   for (Lane& lane : lanes_) {
-    const double limit = trial_limit_seconds(lane.group);
-    if (!lane.measuring || seconds_since(lane.started) < limit) continue;
+    if (!lane.measuring || lane.wants_quiet) continue;
+    const double limit = trial_limit_seconds(lane.measuring->request);
+    if (seconds_since(lane.started) < limit) continue;
     lane.worker.launch();
     fail_measure(lane, TrialStatus::timeout, fmt::format("stopped after {:.1f} s", limit));
     lane.worker.wait_until_open();
@@ -244,9 +298,14 @@ void Evaluator::check_limits() {
 
 void Evaluator::read_slot(CompileSlot& slot) {
   if (!slot.worker->reader().fill()) {
-    const std::string how = slot.worker->reap();
+    const WorkerEnd end = slot.worker->reap();
     slot.worker.reset();
-    fail_compile(slot, TrialStatus::compile_crashed, fmt::format("the compiling process ended: {}", how));
+    if (end.killed && second_chance(*slot.request)) {
+      compile_queue_.push_front(std::move(*slot.request));
+      slot.request.reset();
+      return;
+    }
+    fail_compile(slot, TrialStatus::compile_crashed, fmt::format("the compiling process ended: {}", end.how));
   } else if (const auto reply = slot.worker->reader().next()) {
     finish_compile(slot, *reply);
   }
@@ -255,10 +314,18 @@ void Evaluator::read_slot(CompileSlot& slot) {
 void Evaluator::read_lane(Lane& lane) {
   WorkerProcess& process = lane.worker.process();
   if (!process.reader().fill()) {
-    fail_measure(lane, TrialStatus::crashed, fmt::format("the measuring process ended: {}", process.reap()));
+    const WorkerEnd end = process.reap();
+    if (end.killed && second_chance(lane.measuring->request)) {
+      groups_[lane.group].ready.push_front(std::move(*lane.measuring));
+      release(lane);
+    } else {
+      fail_measure(lane, TrialStatus::crashed, fmt::format("the measuring process ended: {}", end.how));
+    }
     lane.worker.restart();
   } else if (const auto reply = process.reader().next()) {
-    finish_measure(lane, *reply);
+    if (!reply->contains("quiet")) return finish_measure(lane, *reply);
+    lane.wants_quiet = Clock::now();
+    share_quiet();
   }
 }
 
@@ -334,7 +401,7 @@ std::optional<Evaluator::Compiled> Evaluator::compile_again(const EvaluationRequ
 
 Retiming Evaluator::time_once(Lane& lane, const Compiled& compiled) {
   WorkerProcess& process = lane.worker.process();
-  const double limit = trial_limit_seconds(lane.group);
+  const double limit = trial_limit_seconds(compiled.request);
   const Clock::time_point started = Clock::now();
   process.send({{"time", measure_request(compiled, TimingOptions{})}});
   const auto reply = process.reply_within(limit);
@@ -349,7 +416,7 @@ Retiming Evaluator::time_once(Lane& lane, const Compiled& compiled) {
     result.reason = reply->at("reason").get<std::string>();
   } else if (process.closed()) {
     result.status = TrialStatus::crashed;
-    result.reason = fmt::format("the measuring process ended: {}", process.reap());
+    result.reason = fmt::format("the measuring process ended: {}", process.reap().how);
   } else {
     result.status = TrialStatus::timeout;
     result.reason = fmt::format("stopped after {:.1f} s", limit);

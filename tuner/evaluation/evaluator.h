@@ -5,9 +5,12 @@
 #include <csignal>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/records.h"
@@ -23,7 +26,7 @@ struct DeviceGroup {
   DeviceInfo info;                 ///< Of the first.
   std::vector<std::string> names;  ///< "cpu"; "cuda:0", "cuda:1".
 
-  /// Measuring on the processor shares it with the compilers, so compiling pauses meanwhile.
+  /// Timing on the processor shares it with the compilers, so these are stopped meanwhile.
   bool exclusive() const { return info.backend == Backend::cpu; }
 };
 
@@ -48,11 +51,19 @@ struct EvaluationRequest {
   std::size_t group = 0;  ///< Index into EvaluatorOptions::groups.
   const KernelFamily* family = nullptr;
   Configuration configuration;
+  bool baseline = false;  ///< Gets all its samples, however slow it is: others are compared with it.
+};
+
+/// What the workers of a group are at.
+struct Activity {
+  std::size_t compiling = 0, measuring = 0;             ///< Configurations.
+  double compiling_seconds = 0, measuring_seconds = 0;  ///< Since the oldest of them began.
 };
 
 struct EvaluationResult {
   EvaluationRequest request;
-  TrialRecord trial;  ///< Without ids: status, reason, timing, errors, resources and durations.
+  TrialRecord trial;          ///< Without ids: status, reason, timing, errors, resources and durations.
+  double device_seconds = 0;  ///< How long a device was at it.
 };
 
 /// What measuring a configuration again gave: a timing, or why there is none.
@@ -65,7 +76,8 @@ struct Retiming {
 /// Evaluates configurations of one problem in worker processes, on one or more devices.
 ///
 /// A worker that dies or exceeds a limit costs the trial it was at, with the reason recorded, and is
-/// replaced. Results come in the order in which they finish. Not thread-safe; workers end with the object.
+/// replaced; one that somebody kills costs time only, unless it happens to the same trial again. Results come
+/// in the order in which they finish. Not thread-safe; workers end with the object.
 class Evaluator {
  public:
   using Clock = std::chrono::steady_clock;
@@ -86,8 +98,11 @@ class Evaluator {
   /// Drops what has not begun to be measured.
   void cancel_queued(std::size_t group);
 
-  /// Tells the group's fastest accurate time so far, in microseconds: limits follow it.
-  void set_best(std::size_t group, double time_us) { groups_[group].best_us = time_us; }
+  /// Tells an accurate time, in microseconds: limits follow the group's fastest; those of a built-in family
+  /// follow its own, because others are compared with it.
+  void tell_time(std::size_t group, const KernelFamily& family, double time_us);
+
+  Activity activity(std::size_t group) const;
 
   /// Times configurations of one group that were evaluated before again, on its first device, in turn,
   /// `rounds` times, so that drift meets all of them alike. Ends after the present one when the deadline
@@ -116,19 +131,22 @@ class Evaluator {
     MeasuringWorker worker;
     std::optional<Compiled> measuring{};
     Clock::time_point started{};
+    std::optional<Clock::time_point> wants_quiet{};
   };
   struct Group {
     std::size_t pending = 0;
     std::deque<Compiled> ready{};
     double best_us = 0;
+    std::map<const KernelFamily*, double> builtin_best_us{};
     double longest_seconds = 0;  // of a trial that went well
     double busy_seconds = 0;
   };
 
-  std::size_t batch(std::size_t group) const;
-  std::size_t compiling() const;
-  bool still_to_compile(std::size_t group) const;
-  bool due(std::size_t group) const;
+  double rival_us(const EvaluationRequest& request) const;
+  bool second_chance(const EvaluationRequest& request);
+  void share_quiet();
+  void pause_compiling();
+  void resume_compiling();
   void start_compiling();
   void start_measuring();
   void finish_compile(CompileSlot& slot, const nlohmann::json& reply);
@@ -136,12 +154,13 @@ class Evaluator {
   void finish_measure(Lane& lane, const nlohmann::json& reply);
   void fail_measure(Lane& lane, TrialStatus status, const std::string& reason);
   void push_result(Lane& lane, TrialRecord trial);
+  void release(Lane& lane);
   void read_slot(CompileSlot& slot);
   void read_lane(Lane& lane);
   void read_workers(Clock::time_point deadline);
   void check_limits();
   Clock::time_point next_limit() const;
-  double trial_limit_seconds(std::size_t group) const;
+  double trial_limit_seconds(const EvaluationRequest& request) const;
   const DeviceInfo& info(std::size_t group) const { return options_.groups[group].info; }
   bool interrupted() const { return options_.interrupted && *options_.interrupted; }
   nlohmann::json problem_message() const;
@@ -157,7 +176,9 @@ class Evaluator {
   std::vector<Group> groups_;
   std::deque<EvaluationRequest> compile_queue_;
   std::deque<EvaluationResult> results_;
-  bool draining_ = false;  // what is compiled for an exclusive group is measured before more is compiled
+  std::set<std::pair<std::size_t, std::uint64_t>> killed_once_;  // group and id
+  const Lane* quiet_ = nullptr;  // times while compilers and the other lanes of exclusive groups wait
+  std::optional<Clock::time_point> paused_;
   Clock::time_point opened_;
 };
 

@@ -81,7 +81,8 @@ void Measurement::verify(Executable& executable, const Candidate& candidate, Tri
   }
 }
 
-TrialRecord Measurement::evaluate(const Candidate& candidate, const TimingOptions& timing) {
+TrialRecord Measurement::evaluate(const Candidate& candidate, const TimingOptions& timing,
+                                  const std::function<void()>& quiet) {
   TrialRecord record;
   try {
     const std::unique_ptr<Executable> executable = make_executable(candidate);
@@ -91,6 +92,7 @@ TrialRecord Measurement::evaluate(const Candidate& candidate, const TimingOption
     const Clock::time_point verify_start = Clock::now();
     verify(*executable, candidate, record);
     record.verify_seconds = seconds_since(verify_start);
+    quiet();
     const Clock::time_point measure_start = Clock::now();
     record.timing = timing_record(device_.time(*executable, buffers_, timing), device_.info().backend);
     const DeviceState state = device_.state();

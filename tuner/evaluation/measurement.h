@@ -1,6 +1,7 @@
 // Verifying and timing configurations of one problem on one device.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,10 +25,11 @@ class Measurement {
  public:
   Measurement(Device& device, const Problem& problem, std::unique_ptr<TestBench> bench);
 
-  /// Verifies on every distribution of the bench (guards checked after each), then times on the last.
-  /// Whatever the candidate does wrong is the returned record's status and reason; a fault that takes the
-  /// process along is the caller's to notice.
-  TrialRecord evaluate(const Candidate& candidate, const TimingOptions& timing);
+  /// Verifies on every distribution of the bench (guards checked after each), then, once `quiet` has
+  /// returned, times on the last. Whatever the candidate does wrong is the returned record's status and
+  /// reason; a fault that takes the process along is the caller's to notice.
+  TrialRecord evaluate(const Candidate& candidate, const TimingOptions& timing,
+                       const std::function<void()>& quiet);
 
   /// Times a candidate that was verified before.
   Timing time(const Candidate& candidate, const TimingOptions& options);

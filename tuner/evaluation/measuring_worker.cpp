@@ -27,7 +27,7 @@ void MeasuringWorker::wait_until_open() {
     if (reply) return;
     if (!process_->closed())
       throw std::runtime_error(fmt::format("device {}: no answer in {} s", device_, kOpenLimitSeconds));
-    const std::string how = process_->reap();
+    const std::string how = process_->reap().how;
     if (tries == kTries) {
       throw std::runtime_error(fmt::format(
           "device {}: the measuring process ended at its start, {} times: {}", device_, kTries, how));

@@ -14,11 +14,21 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 
 namespace knobwise {
+namespace {
+
+std::vector<pid_t> children(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", pid));
+  return {std::istream_iterator<pid_t>(file), {}};
+}
+
+}  // namespace
 
 WorkerProcess WorkerProcess::start(const std::string& executable, const std::string& role) {
   std::array<int, 2> ends;
@@ -52,13 +62,15 @@ WorkerProcess::WorkerProcess(WorkerProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
       descriptor_(std::exchange(other.descriptor_, -1)),
       reader_(std::move(other.reader_)),
-      closed_(other.closed_) {}
+      closed_(other.closed_),
+      paused_(std::move(other.paused_)) {}
 
 WorkerProcess& WorkerProcess::operator=(WorkerProcess&& other) noexcept {
   std::swap(pid_, other.pid_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(reader_, other.reader_);
   std::swap(closed_, other.closed_);
+  std::swap(paused_, other.paused_);
   return *this;
 }
 
@@ -92,7 +104,7 @@ void WorkerProcess::stop() {
   descriptor_ = -1;
 }
 
-std::string WorkerProcess::reap() {
+WorkerEnd WorkerProcess::reap() {
   using namespace std::chrono_literals;
   int status = 0;
   pid_t reaped = 0;
@@ -105,11 +117,36 @@ std::string WorkerProcess::reap() {
   close(descriptor_);
   pid_ = -1;
   descriptor_ = -1;
-  if (reaped < 0) return "unknown";
-  if (WIFSIGNALED(status)) {
-    return fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  if (reaped < 0) return {"unknown"};
+  if (!WIFSIGNALED(status)) return {fmt::format("exit status {}", WEXITSTATUS(status))};
+  const int number = WTERMSIG(status);
+  return {fmt::format("signal {} ({})", number, strsignal(number)), number == SIGKILL || number == SIGTERM};
+}
+
+void WorkerProcess::pause() {
+  using namespace std::chrono_literals;
+  const auto stop = [this](pid_t pid) {
+    if (kill(pid, SIGSTOP) == 0) paused_.push_back(pid);
+  };
+  stop(pid_);  // it starts no further command
+  std::vector<pid_t> open;
+  for (const pid_t guard : children(pid_)) {
+    // A guard that has just begun starts its command at once.
+    for (int tries = 0; tries < 20 && open.empty(); ++tries) {
+      open = children(guard);
+      if (open.empty()) std::this_thread::sleep_for(500us);
+    }
   }
-  return fmt::format("exit status {}", WEXITSTATUS(status));
+  while (!open.empty()) {
+    const pid_t pid = open.back();
+    open.pop_back();
+    stop(pid);
+    for (const pid_t child : children(pid)) open.push_back(child);
+  }
+}
+
+void WorkerProcess::resume() {
+  for (const pid_t pid : std::exchange(paused_, {})) kill(pid, SIGCONT);
 }
 
 void become_worker(pid_t parent) {

@@ -6,10 +6,17 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tuner/evaluation/channel.h"
 
 namespace knobwise {
+
+/// How a worker ended.
+struct WorkerEnd {
+  std::string how;      ///< "signal 11 (Segmentation fault)", "exit status 3".
+  bool killed = false;  ///< By somebody's SIGKILL or SIGTERM: no fault of what it was at.
+};
 
 /// Owns one worker process; destruction kills it with everything that it started. Movable; not thread-safe.
 ///
@@ -36,9 +43,13 @@ class WorkerProcess {
 
   /// Kills the worker and reaps it.
   void stop();
-  /// Reaps a worker whose socket has closed: says in words how it ended, "signal 11 (Segmentation fault)" or
-  /// "exit status 3". One that lives on for a second is killed.
-  std::string reap();
+  /// Reaps a worker whose socket has closed. One that lives on for a second is killed.
+  WorkerEnd reap();
+
+  /// Stops the worker and the commands that it runs until resume(), so that they leave the processors alone.
+  /// The guards of the commands (kernels/cpu/guarded_process.h) stay awake.
+  void pause();
+  void resume();
 
  private:
   WorkerProcess(pid_t pid, int descriptor) : pid_(pid), descriptor_(descriptor), reader_(descriptor) {}
@@ -47,6 +58,7 @@ class WorkerProcess {
   int descriptor_ = -1;
   MessageReader reader_;
   bool closed_ = false;
+  std::vector<pid_t> paused_;
 };
 
 /// To be called first in a worker: arranges to die with `parent`, its process id, and to ignore the

@@ -1,8 +1,10 @@
 #include "tuner/evaluation/workers.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -72,12 +74,21 @@ Candidate candidate_of(Backend backend, const json& request) {
   return candidate;
 }
 
-json measure_reply(Measurement& measurement, Backend backend, const json& request) {
+// Asks the session to stop everything else that uses the processors.
+void wait_for_quiet(MessageReader& reader) {
+  if (!send_message(STDIN_FILENO, {{"quiet", true}}) || !reader.wait()) std::exit(0);  // it has gone
+}
+
+json measure_reply(Measurement& measurement, Backend backend, const json& request, MessageReader& reader) {
   try {
     if (request.contains("evaluate")) {
       const json& body = request.at("evaluate");
-      return {{"trial", to_message(measurement.evaluate(candidate_of(backend, body),
-                                                        timing_options_from_message(body.at("timing"))))}};
+      const auto quiet = [&] {
+        if (body.at("quiet").get<bool>()) wait_for_quiet(reader);
+      };
+      return {
+          {"trial", to_message(measurement.evaluate(candidate_of(backend, body),
+                                                    timing_options_from_message(body.at("timing")), quiet))}};
     }
     const json& body = request.at("time");
     return {{"timing", to_message(measurement.time(candidate_of(backend, body),
@@ -92,6 +103,9 @@ json measure_reply(Measurement& measurement, Backend backend, const json& reques
 }  // namespace
 
 int run_compile_worker() {
+  // Behind the session and what measures: a device must not wait for the processor.
+  constexpr int kNiceness = 5;
+  setpriority(PRIO_PROCESS, 0, kNiceness);
   const CodeCache cache;
   MessageReader reader(STDIN_FILENO);
   while (auto request = reader.wait()) {
@@ -122,7 +136,8 @@ int run_measure_worker() {
   }
   if (!send_message(STDIN_FILENO, json::object())) return 0;
   while (auto request = reader.wait()) {
-    if (!send_message(STDIN_FILENO, measure_reply(*measurement, device->info().backend, *request))) break;
+    if (!send_message(STDIN_FILENO, measure_reply(*measurement, device->info().backend, *request, reader)))
+      break;
   }
   return 0;
 }

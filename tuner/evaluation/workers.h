@@ -13,7 +13,8 @@ namespace knobwise {
 int run_compile_worker();
 
 /// Measure: first {device: name, problem, kernel?, seed} -> {} or {error}; then
-///   {evaluate: {family, configuration, code?, timing}} -> {trial}
+///   {evaluate: {family, configuration, code?, timing, quiet}} -> {trial}; if `quiet`, {quiet} comes before,
+///     once it is verified, and it is timed when {} has answered
 ///   {time: {family, configuration, code?, timing}}     -> {timing} or {status, reason}
 int run_measure_worker();
 
