@@ -23,6 +23,7 @@
 #include "kernels/code_cache.h"
 #include "kernels/device.h"
 #include "tests/tuner/fault_family.h"
+#include "tests/tuner/processes.h"
 #include "tests/tuner/self_worker.h"
 #include "tuner/session.h"
 
@@ -45,44 +46,6 @@ class Silent : public SessionListener {
 // The kinds of SpinFamily to search, as a JSON array.
 void choose_kinds(const char* kinds) {
   setenv("KNOBWISE_TEST_KINDS", kinds, 1);
-}
-
-// Children of this process, and theirs.
-std::set<pid_t> descendants(pid_t root) {
-  std::multimap<pid_t, pid_t> children;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream stat(entry.path() / "stat");
-    std::string line;
-    if (!std::getline(stat, line)) continue;
-    int parent = 0;
-    char state = 0;
-    if (std::sscanf(line.c_str() + line.rfind(')') + 1, " %c %d", &state, &parent) == 2 && state != 'Z') {
-      children.emplace(parent, std::atoi(line.c_str()));
-    }
-  }
-  std::set<pid_t> found;
-  std::vector<pid_t> open{root};
-  while (!open.empty()) {
-    const pid_t parent = open.back();
-    open.pop_back();
-    for (auto [child, end] = children.equal_range(parent); child != end; ++child) {
-      if (found.insert(child->second).second) open.push_back(child->second);
-    }
-  }
-  return found;
-}
-
-// What is left of this process's descendants after a moment in which they may end; orphans count, because
-// they become children of this process.
-std::set<pid_t> left_behind() {
-  std::set<pid_t> left = descendants(getpid());
-  for (int tries = 0; tries < 200 && !left.empty(); ++tries) {
-    std::this_thread::sleep_for(10ms);
-    left = descendants(getpid());
-  }
-  while (waitpid(-1, nullptr, WNOHANG) > 0) {
-  }
-  return left;
 }
 
 struct Outcome {
@@ -113,7 +76,7 @@ const std::map<std::string, Outcome>& outcomes() {
 class Faults : public testing::Test {
  protected:
   void SetUp() override {
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    adopt_orphans();
     register_test_families();
     std::string pattern = (std::filesystem::temp_directory_path() / "knobwise-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +15,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/device.h"
 #include "tests/tuner/narrowed_family.h"
+#include "tests/tuner/processes.h"
 #include "tests/tuner/self_worker.h"
 #include "tuner/session.h"
 
@@ -27,6 +29,13 @@ std::string body(const std::string& fault) {
   if (fault == "nan") return "if (i < N) y[i] = i == N / 2 ? 0.0f / (w[0] - w[0]) : x[i] * w[0];";
   if (fault == "unwritten") return "if (i < N - 1) y[i] = x[i] * w[0];";
   if (fault == "reads_behind") return "if (i < N) y[i] = x[i] * w[0] + 0 * x[N];";
+  if (fault == "reads_before") return "if (i < N) y[i] = x[i] * w[0] + 0 * x[-1];";
+  if (fault == "writes_before") return right + " if (i == 0) y[-1] = 1;";
+  // A hundred values that live across a barrier: more registers than a block of 1024 threads can have.
+  if (fault == "registers")
+    return "float v[100];\n#pragma unroll\nfor (int j = 0; j < 100; ++j) v[j] = x[(i * 7 + j) % N];\n"
+           "__syncthreads();\nfloat s = 0;\n#pragma unroll\n"
+           "for (int j = 0; j < 100; ++j) s += v[j] * v[99 - j];\nif (i < N) y[i] = x[i] * w[0] + 0 * s;";
   if (fault == "writes_behind") return "if (i <= N) y[i] = x[i < N ? i : 0] * w[0];";
   if (fault == "illegal_address") return right + " if (i == 0) *(volatile int*)16 = 1;";
   if (fault == "traps") return right + " if (i == 0) __trap();";
@@ -48,7 +57,8 @@ class GpuFaultFamily : public KernelFamily {
   std::string_view space_json() const override {
     return R"({"General": {"BenchmarkName": "faulty"}, "ConfigurationSpace": {"TuningParameters": [
       {"Name": "fault", "Type": "string", "Values": ["none", "does_not_compile", "wrong", "nan", "unwritten", "reads_behind",
-       "writes_behind", "illegal_address", "traps", "loops", "shared_memory", "threads"], "Default": "none"},
+       "reads_before", "writes_behind", "writes_before", "illegal_address", "traps", "loops", "shared_memory",
+       "threads", "registers", "grid"], "Default": "none"},
       {"Name": "variant", "Type": "int", "Values": [0, 1], "Default": 0},
       {"Name": "precision", "Type": "string", "Values": ["fp32"], "Default": "fp32"}]}})";
   }
@@ -63,12 +73,13 @@ class GpuFaultFamily : public KernelFamily {
         "extern \"C\" __global__ void scale(const float* x, const float* w, float* y) {{\n"
         "  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n  {}\n}}\n// variant {}\n",
         elements, body(fault), configuration.integer("variant"));
-    const std::uint32_t threads = fault == "threads" ? 2048 : 256;
-    instance.run.push_back({"scale",
-                            {static_cast<std::uint32_t>(elements / 256 + 1), 1, 1},
-                            {threads, 1, 1},
-                            fault == "shared_memory" ? 1u << 20 : 0u,
-                            {{Slot::input, 0}, {Slot::parameter, 0}, {Slot::output, 0}}});
+    const std::uint32_t threads = fault == "threads" ? 2048 : fault == "registers" ? 1024 : 256;
+    instance.run.push_back(
+        {"scale",
+         {static_cast<std::uint32_t>(elements / 256 + 1), fault == "grid" ? 100'000u : 1u, 1},
+         {threads, 1, 1},
+         fault == "shared_memory" ? 1u << 20 : 0u,
+         {{Slot::input, 0}, {Slot::parameter, 0}, {Slot::output, 0}}});
     return instance;
   }
 };
@@ -94,11 +105,13 @@ class GpuSession : public testing::Test {
     std::vector<std::string> notes;
     devices_ = cuda_device_infos(&notes);
     if (devices_.empty()) GTEST_SKIP() << (notes.empty() ? "no CUDA device" : notes.front());
+    adopt_orphans();
     std::string pattern = (std::filesystem::temp_directory_path() / "knobwise-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
     setenv("KNOBWISE_CACHE", (folder_ / "cache").c_str(), 1);
   }
   void TearDown() override {
+    EXPECT_EQ(left_behind(), std::set<pid_t>());
     std::error_code ignored;
     if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
   }
@@ -135,13 +148,18 @@ TEST_F(GpuSession, EveryFaultIsRecordedWithItsReasonAndTheOthersAreRight) {
       {"nan", {TrialStatus::wrong_result, "NaN"}},
       {"unwritten", {TrialStatus::wrong_result, "never written"}},
       {"reads_behind", {TrialStatus::wrong_result, "NaN"}},
+      {"reads_before", {TrialStatus::wrong_result, "NaN"}},
       {"writes_behind", {TrialStatus::out_of_bounds, "output"}},
+      {"writes_before", {TrialStatus::out_of_bounds, "output"}},
       {"illegal_address", {TrialStatus::crashed, "ILLEGAL_ADDRESS"}},
       {"traps", {TrialStatus::crashed, "CUDA_ERROR"}},
       {"loops", {TrialStatus::timeout, "stopped after"}},
       {"shared_memory", {TrialStatus::out_of_resources, "shared memory"}},
       {"threads", {TrialStatus::out_of_resources, "threads"}},
+      {"registers", {TrialStatus::out_of_resources, "at its register count"}},
+      {"grid", {TrialStatus::launch_failed, "dimension y of the grid"}},
   };
+  const DeviceState state = open_device("cuda:0")->state();
   std::map<std::string, int> seen;
   for (const TrialRecord& trial : store.session_trials(result.id)) {
     const std::string fault = Configuration::from_json(trial.configuration).text("fault");
@@ -154,9 +172,49 @@ TEST_F(GpuSession, EveryFaultIsRecordedWithItsReasonAndTheOthersAreRight) {
     EXPECT_TRUE(trial.resources.static_shared_bytes && trial.resources.dynamic_shared_bytes);
     EXPECT_GT(trial.resources.occupancy.value_or(0), 0);
     EXPECT_THAT(trial.extra, testing::HasSubstr("\"waves\":"));
+    EXPECT_EQ(trial.clock_khz.has_value(), state.clock_khz.has_value());
+    EXPECT_EQ(trial.temperature_c.has_value(), state.temperature_c.has_value());
+    EXPECT_FALSE(trial.timing->samples.empty());
   }
   EXPECT_EQ(seen.size(), expected.size());
   for (const auto& [fault, count] : seen) EXPECT_EQ(count, 2) << fault;
+}
+
+TEST_F(GpuSession, ASessionKilledWhileItSearchesGoesOnWhereItWas) {
+  const Problem problem = Problem::parse("conv2d n=16 c=16 h=64 w=64 k=64 r=3 s=3 pad=1");
+  const std::filesystem::path database = folder_ / "killed.db";
+  SessionOptions session = options("narrowed");
+  session.max_trials = 40;
+  std::int64_t finished = 0;
+  for (int round = 0; round < 6; ++round) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      Store store = Store::open(database, Store::Mode::read_write);
+      Silent listener;
+      tune(store, problem, session, listener);
+      _exit(0);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(500 + 700 * round));
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    EXPECT_EQ(left_behind(), std::set<pid_t>()) << "round " << round;
+    if (!std::filesystem::exists(database)) continue;
+    const std::int64_t now = Store::open(database, Store::Mode::read_write).counts().trials;
+    EXPECT_GE(now, finished);
+    finished = now;
+  }
+  EXPECT_GT(finished, 0);
+  Store store = Store::open(database, Store::Mode::read_write);
+  Silent listener;
+  const SessionResult result = tune(store, problem, session, listener).front();
+  EXPECT_EQ(result.reused, finished);
+  const BoundSpace space = bind_space(*find_family(Backend::cuda, "narrowed"), problem, devices_.front());
+  EXPECT_EQ(result.evaluated + result.reused,
+            std::min<std::int64_t>(40, static_cast<std::int64_t>(space.size())));
+  for (const auto& [id, device] : store.devices()) {
+    for (const TrialRecord& trial : store.trials(*store.find_problem(problem.to_string()), id))
+      EXPECT_NE(trial.status, TrialStatus::crashed) << trial.reason;
+  }
 }
 
 TEST_F(GpuSession, ThreeExhaustiveSearchesFindTheSameSpeed) {
