@@ -131,8 +131,7 @@ void Evaluator::pause_compiling() {
 
 void Evaluator::resume_compiling() {
   for (CompileSlot& slot : slots_) {
-    if (!slot.request) continue;
-    slot.worker->resume();
+    if (slot.worker) slot.worker->resume();  // also one whose answer had come before the pause
     slot.started += Clock::now() - *paused_;
   }
   paused_.reset();

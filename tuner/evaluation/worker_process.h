@@ -47,7 +47,7 @@ class WorkerProcess {
   WorkerEnd reap();
 
   /// Stops the worker and the commands that it runs until resume(), so that they leave the processors alone.
-  /// The guards of the commands (kernels/cpu/guarded_process.h) stay awake.
+  /// The guards of the commands (kernels/cpu/guarded_process.h) stay awake. Needs /proc.
   void pause();
   void resume();
 
