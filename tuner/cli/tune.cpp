@@ -47,7 +47,7 @@ void add_search(Options& options) {
                    kDefaultTrials)
            .c_str())  //
       ("max-time", po::value<double>()->value_name("SECONDS"),
-       "per problem; a trial that runs is finished")  //
+       "per problem; a trial that runs is finished, and the vendor library gets a quarter")  //
       ("family", po::value<std::vector<std::string>>()->composing()->value_name("NAME"),
        "search only this kernel family; may be repeated")  //
       ("store-code",
