@@ -180,6 +180,7 @@ TEST_F(Faults, ATrialWhoseWorkerIsKilledIsTriedOnceMore) {
   choose_kinds(R"(["spins", "killed_once", "killed"])");
   setenv("KNOBWISE_TEST_MARKER", (folder_ / "marker").c_str(), 1);
   SessionOptions session = options();
+  session.compile_limit_seconds = 60;  // none hangs, and the machine may be busy
   session.families = {"spinning"};
   Store store = Store::open(database(), Store::Mode::read_write);
   Silent listener;
@@ -277,21 +278,45 @@ std::vector<LoggedRun> logged_runs(const std::filesystem::path& path) {
 // Four configurations of which every run is logged.
 class Logged : public Faults {
  protected:
-  static constexpr std::size_t kVerifying = 3, kWarmup = 2, kSamples = 20;
-  static constexpr std::size_t kTrial = kVerifying + kWarmup + kSamples;
+  // The runs of each trial of the search, then those in which finalists were timed again.
+  struct Runs {
+    std::vector<std::vector<LoggedRun>> trials;
+    std::vector<LoggedRun> again;
+  };
 
-  std::vector<LoggedRun> tune_and_read_runs() {
+  Runs tune_and_read_runs() {
     choose_kinds(R"(["logs"])");
-    setenv("KNOBWISE_TEST_MARKER", (folder_ / "runs").c_str(), 1);
+    const std::filesystem::path log = folder_ / "runs";
+    setenv("KNOBWISE_TEST_MARKER", log.c_str(), 1);
     SessionOptions session = options();
     session.families = {"spinning"};
     session.compile_limit_seconds = 100;
-    session.timing.min_samples = session.timing.max_samples = kSamples;
+    session.timing.min_samples = session.timing.max_samples = 20;
     session.timing.max_seconds = 60;
     Store store = Store::open(database(), Store::Mode::read_write);
-    Silent listener;
+    // The session says when the search is over.
+    class Counting : public Silent {
+     public:
+      explicit Counting(std::filesystem::path log) : log_(std::move(log)) {}
+      void note(const std::string&) override { searched_ = logged_runs(log_).size(); }
+      std::size_t searched() const { return searched_; }
+
+     private:
+      std::filesystem::path log_;
+      std::size_t searched_ = 0;
+    } listener(log);
     EXPECT_EQ(tune(store, problem(), session, listener).front().evaluated, 4);
-    return logged_runs(folder_ / "runs");
+    Runs result;
+    const std::vector<LoggedRun> runs = logged_runs(log);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (listener.searched() > 0 && i >= listener.searched()) {
+        result.again.push_back(runs[i]);
+        continue;
+      }
+      if (i == 0 || runs[i].variant != runs[i - 1].variant) result.trials.emplace_back();
+      result.trials.back().push_back(runs[i]);
+    }
+    return result;
   }
 };
 
@@ -303,33 +328,33 @@ TEST_F(Logged, CompilersStandStillWhileSomethingIsTimed) {
       << "'; done;; esac\nexec c++ \"$@\"\n";
   std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
   setenv("KNOBWISE_CXX", compiler.c_str(), 1);
-  const std::vector<LoggedRun> runs = tune_and_read_runs();
+  const Runs runs = tune_and_read_runs();
   unsetenv("KNOBWISE_CXX");
   const std::vector<long long> ticked = numbers_in(ticks);
-  ASSERT_GE(runs.size(), 4 * kTrial);
   EXPECT_EQ(ticked.size(), 4 * 300u);
+  ASSERT_EQ(runs.trials.size(), 4u);
+  constexpr std::size_t kVerifying = 3;
   bool met = false;
-  for (std::size_t trial = 0; trial < 4; ++trial) {
-    const long long first = runs[trial * kTrial + kVerifying].began,
-                    last = runs[(trial + 1) * kTrial - 1].began;
+  for (const std::vector<LoggedRun>& trial : runs.trials) {
+    ASSERT_GT(trial.size(), kVerifying);
     int before = 0, meanwhile = 0, after = 0;
-    for (const long long tick : ticked) ++(tick < first ? before : tick < last ? meanwhile : after);
-    EXPECT_EQ(meanwhile, 0) << "trial " << trial;
+    for (const long long tick : ticked)
+      ++(tick < trial[kVerifying].began ? before : tick < trial.back().began ? meanwhile : after);
+    EXPECT_EQ(meanwhile, 0) << "variant " << trial.front().variant;
     met = met || (before % 300 != 0 && after > 0);
   }
   EXPECT_TRUE(met) << "nothing was compiled when the timing of a trial began";
 }
 
 TEST_F(Logged, FinalistsAreTimedInTurn) {
-  const std::vector<LoggedRun> runs = tune_and_read_runs();
-  ASSERT_GT(runs.size(), 4 * kTrial) << "nothing was timed again";
   std::vector<long long> turns;
-  for (std::size_t i = 4 * kTrial; i < runs.size(); ++i) {
-    if (turns.empty() || turns.back() != runs[i].variant) turns.push_back(runs[i].variant);
+  for (const LoggedRun& run : tune_and_read_runs().again) {
+    if (turns.empty() || turns.back() != run.variant) turns.push_back(run.variant);
   }
-  ASSERT_EQ(turns.size() % 3, 0u);
-  const std::size_t finalists = turns.size() / 3;
-  EXPECT_GE(finalists, 2u);
+  constexpr std::size_t kRounds = 3;
+  ASSERT_GE(turns.size(), 2 * kRounds) << "too few were timed again";
+  ASSERT_EQ(turns.size() % kRounds, 0u);
+  const std::size_t finalists = turns.size() / kRounds;
   for (std::size_t i = finalists; i < turns.size(); ++i) EXPECT_EQ(turns[i], turns[i - finalists]) << i;
 }
 
@@ -393,7 +418,8 @@ TEST_F(Faults, BaselinesKeepTheirSamplesHoweverSlowTheyAre) {
   choose_kinds(R"(["slow", "spins"])");
   SessionOptions session = options();
   session.families = {"spinning", "library", "faulty"};
-  session.max_trials = 12;
+  session.compile_limit_seconds = 60;
+  session.max_trials = 10;
   Store store = Store::open(database(), Store::Mode::read_write);
   Silent listener;
   const SessionResult result = tune(store, problem(), session, listener).front();
