@@ -53,9 +53,9 @@ std::unique_ptr<Executable> KernelFamily::create_builtin(const Problem&, const C
 }
 
 BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const DeviceInfo& device) {
-  // Parsing costs more than binding, and a space's text never changes.
+  // Parsing costs more than binding.
   static std::mutex mutex;
-  static std::map<std::string_view, SearchSpace> parsed;
+  static std::map<std::string, SearchSpace, std::less<>> parsed;
   const SearchSpace* space = nullptr;
   {
     const std::lock_guard lock(mutex);

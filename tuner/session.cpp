@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <unordered_set>
@@ -50,7 +51,7 @@ struct FamilySearch {
   std::int64_t id = 0;
   std::uint64_t default_index = 0;
   std::unordered_set<std::uint64_t> proposed{};  // the default first, whatever the strategy
-  std::optional<std::uint64_t> only{};           // nothing but this one
+  std::deque<std::uint64_t> given{};             // where the session is about these alone
   bool exhausted = false;
   std::map<std::string, TrialRecord> finished{};  // by configuration, from earlier sessions
 };
@@ -81,6 +82,7 @@ class Session {
  private:
   void choose_families();
   void add_family(const KernelFamily& family);
+  void add_given(const std::string& family, const Configuration& configuration);
   void suggest_starts();
   std::int64_t planned_trials() const;
   bool out_of_budget() const { return Clock::now() >= deadline(); }
@@ -94,7 +96,9 @@ class Session {
   FamilySearch* next_builtin();
   FamilySearch* next_in_turn();
   bool builtin_in_its_share() const;
-  bool in_trial_budget() const { return !options_.max_trials || proposed_ < *options_.max_trials; }
+  bool in_trial_budget() const {
+    return !options_.max_trials || !options_.configurations.empty() || proposed_ < *options_.max_trials;
+  }
   void fill(SessionProgress& progress) const;
   void handle(Evaluator& evaluator, FamilySearch& search, std::uint64_t index, TrialRecord trial,
               bool reused);
@@ -166,28 +170,37 @@ void Session::add_family(const KernelFamily& family) {
   const std::string strategy = family.builtin() ? "exhaustive" : options_.strategy;
   FamilySearch search{&family, space, make_strategy(strategy, space, options_.seed)};
   search.default_index = space.default_index();
-  if (options_.configuration) {
-    search.only = space.index_of(*options_.configuration);
-    if (!search.only)
-      throw UserError(fmt::format("--configuration: {}", *space.violation(*options_.configuration)));
-  }
   searches_.push_back(std::move(search));
+}
+
+const KernelFamily& named_family(Backend backend, const std::string& name) {
+  if (const KernelFamily* family = find_family(backend, name)) return *family;
+  std::string known;
+  for (const KernelFamily* family : families(backend))
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", family->name());
+  throw UserError(
+      fmt::format("--family: {} has no family '{}'; it has: {}", to_string(backend), name, known));
+}
+
+void Session::add_given(const std::string& family, const Configuration& configuration) {
+  const auto of_family = [&family](const FamilySearch& search) { return search.family->name() == family; };
+  auto search = std::find_if(searches_.begin(), searches_.end(), of_family);
+  if (search == searches_.end()) {
+    add_family(named_family(devices_.info.backend, family));
+    search = std::find_if(searches_.begin(), searches_.end(), of_family);
+    if (search == searches_.end()) return;
+  }
+  const auto index = search->space.index_of(configuration);
+  if (!index) throw UserError(fmt::format("--configuration: {}", *search->space.violation(configuration)));
+  if (search->proposed.insert(*index).second) search->given.push_back(*index);
 }
 
 void Session::choose_families() {
   const Backend backend = devices_.info.backend;
-  if (!options_.families.empty()) {
-    for (const std::string& name : options_.families) {
-      const KernelFamily* family = find_family(backend, name);
-      if (!family) {
-        std::string known;
-        for (const KernelFamily* f : families(backend))
-          known += fmt::format("{}{}", known.empty() ? "" : ", ", f->name());
-        throw UserError(
-            fmt::format("--family: {} has no family '{}'; it has: {}", to_string(backend), name, known));
-      }
-      add_family(*family);
-    }
+  if (!options_.configurations.empty()) {
+    for (const auto& [family, configuration] : options_.configurations) add_given(family, configuration);
+  } else if (!options_.families.empty()) {
+    for (const std::string& name : options_.families) add_family(named_family(backend, name));
   } else {
     for (const KernelFamily* family : families(backend)) {
       if (family->name() != "reference") add_family(*family);
@@ -238,6 +251,7 @@ void Session::suggest_starts() {
 
 // Built-in families come besides the budget; 0 when only time ends the session.
 std::int64_t Session::planned_trials() const {
+  if (!options_.configurations.empty()) return static_cast<std::int64_t>(options_.configurations.size());
   std::int64_t besides = 0, searchable = 0;
   for (const FamilySearch& search : searches_) {
     const std::int64_t size =
@@ -265,10 +279,12 @@ Clock::time_point Session::deadline() const {
 }
 
 std::optional<std::uint64_t> Session::propose(FamilySearch& search) {
-  if (search.only) {
-    if (search.proposed.insert(*search.only).second) return search.only;
-    search.exhausted = true;
-    return std::nullopt;
+  if (!options_.configurations.empty()) {
+    search.exhausted = search.given.empty();
+    if (search.exhausted) return std::nullopt;
+    const std::uint64_t index = search.given.front();
+    search.given.pop_front();
+    return index;
   }
   if (search.proposed.empty()) {
     search.proposed.insert(search.default_index);
@@ -346,7 +362,7 @@ void Session::submit_more(Evaluator& evaluator) {
     builtin_in_flight_ += builtin;
     in_flight_[next_id_] = {search, *index};
     evaluator.submit({next_id_++, group_, search->family, std::move(configuration),
-                      !builtin && *index == search->default_index});
+                      !options_.configurations.empty() || (!builtin && *index == search->default_index)});
   }
 }
 
@@ -426,6 +442,7 @@ void Session::retime_finalists(Evaluator& evaluator) {
 }
 
 void Session::record_baselines() {
+  if (!options_.configurations.empty()) return;
   const auto put = [this](const std::string& name, const TrialRecord& trial) {
     BaselineRecord baseline;
     baseline.device = device_, baseline.environment = environment_, baseline.problem = problem_id_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/store.h"
@@ -38,8 +39,9 @@ struct SessionOptions {
   AccuracyRequirement accuracy;
   std::vector<std::string>
       families;  ///< Only these; empty: all but the reference, which serves if nothing else does.
-  /// Only this configuration, of the one family in `families`; no search then.
-  std::optional<Configuration> configuration = std::nullopt;
+  /// If any: only these configurations of the families named are tried, each timed in full, without regard to
+  /// max_trials; baselines on record stay as they are.
+  std::vector<std::pair<std::string, Configuration>> configurations;
   /// The user's own kernel that the problem belongs to, registered with its backend; it must outlive the
   /// session.
   const UserKernel* kernel = nullptr;
@@ -96,8 +98,8 @@ struct SessionResult {
   std::int64_t evaluated = 0, reused = 0, failed = 0;
   double seconds = 0;
   double opening_seconds = 0;  ///< Of these, until the devices were ready to measure.
-  double search_seconds = 0;  ///< Of these, until the last trial: without timing the finalists again.
-  double busy_share = 0;      ///< Of the devices' time in the search, how much they were verifying or timing.
+  double search_seconds = 0;   ///< Of these, until the last trial: without timing the finalists again.
+  double busy_share = 0;  ///< Of the devices' time in the search, how much they were verifying or timing.
   std::vector<BaselineRecord> baselines;
 };
 

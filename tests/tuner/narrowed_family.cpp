@@ -5,10 +5,9 @@
 #include <nlohmann/json.hpp>
 
 namespace knobwise::test {
+namespace {
 
-NarrowedFamily::NarrowedFamily(const KernelFamily& inner, const std::set<std::string>& free_knobs,
-                               std::string nonce)
-    : inner_(inner), nonce_(std::move(nonce)) {
+std::string narrowed(const KernelFamily& inner, const std::set<std::string>& free_knobs) {
   auto space = nlohmann::ordered_json::parse(inner.space_json());
   for (auto& knob : space.at("ConfigurationSpace").at("TuningParameters")) {
     if (free_knobs.contains(knob.at("Name").get<std::string>()) || !knob.contains("Default")) continue;
@@ -20,12 +19,18 @@ NarrowedFamily::NarrowedFamily(const KernelFamily& inner, const std::set<std::st
       knob["Values"] = nlohmann::ordered_json::array({value});
     }
   }
-  space_ = space.dump();
+  return space.dump();
 }
+
+}  // namespace
+
+NarrowedFamily::NarrowedFamily(const KernelFamily& inner, const std::set<std::string>& free_knobs,
+                               std::string nonce)
+    : RespacedFamily(inner, "narrowed", narrowed(inner, free_knobs)), nonce_(std::move(nonce)) {}
 
 KernelInstance NarrowedFamily::instantiate(const Problem& problem, const Configuration& configuration,
                                            const DeviceInfo& device) const {
-  KernelInstance instance = inner_.instantiate(problem, configuration, device);
+  KernelInstance instance = RespacedFamily::instantiate(problem, configuration, device);
   instance.source +=
       fmt::format("\n{} int kw_nonce_{} = 1;\n",
                   backend() == Backend::cuda ? "extern \"C\" __device__" : "static const", nonce_);

@@ -101,14 +101,16 @@ SessionOptions session_options(const Variables& variables, const std::vector<std
   return options;
 }
 
-std::optional<Configuration> chosen_configuration(const Variables& variables, const SessionOptions& session) {
-  if (!variables.count("configuration")) return std::nullopt;
+// --configuration, with its family.
+std::vector<std::pair<std::string, Configuration>> chosen_configurations(const Variables& variables,
+                                                                         const SessionOptions& session) {
+  if (!variables.count("configuration")) return {};
   if (session.families.size() != 1)
     throw UserError("--configuration belongs to one kernel family: name it with --family");
   const std::string text = variables["configuration"].as<std::string>();
   if (!nlohmann::json::parse(text, nullptr, false).is_object())
     throw UserError(fmt::format("--configuration: '{}' is no JSON object with a value for each knob", text));
-  return Configuration::from_json(text);
+  return {{session.families.front(), Configuration::from_json(text)}};
 }
 
 nlohmann::json to_json(const Tuned& tuned) {
@@ -220,7 +222,7 @@ int tune(const std::vector<std::string>& arguments) {
   const Problem problem = chosen_problem(*variables, kernel);
   InterruptGuard guard;
   SessionOptions session = session_options(*variables, arguments, "tune", kernel);
-  session.configuration = chosen_configuration(*variables, session);
+  session.configurations = chosen_configurations(*variables, session);
   Store store = open_for_writing(*variables);
   const std::vector<Tuned> tuned = tune_one(store, problem, session, "tune");
   nlohmann::json document = nlohmann::json::array();
