@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "db/identifiers.h"
 #include "reports/ceilings.h"
@@ -21,7 +22,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kFinalists = 8;
 constexpr std::size_t kMostSamples = 200;
 
 // Six significant digits say more than any measurement here; null for what is no finite number.
@@ -200,7 +200,19 @@ ordered_json importance_json(const KnobImportance& importance) {
   return {{"trials", importance.trials}, {"explained", number(importance.explained)}, {"features", features}};
 }
 
-// The fastest trials, and the fastest of those inside the default accuracy.
+// Every accuracy that the page offers, and how many finalists it gets.
+struct FinalistClass {
+  AccuracyLimits limits;
+  std::size_t count;
+};
+const FinalistClass kFinalistClasses[] = {{{}, 8},
+                                          {allclose_limits(), 8},
+                                          {{.rel_fro = 1e-3}, 4},
+                                          {{.rel_fro = 2e-3}, 4},
+                                          {{.rel_fro = 1.6e-2}, 4}};
+
+// The fastest trials of each accuracy, for every version of every family in every environment: the page says
+// which are current.
 std::vector<std::size_t> finalists(const Trials& trials) {
   std::vector<std::size_t> ranked;
   for (std::size_t i = 0; i < trials.size(); ++i) {
@@ -209,13 +221,18 @@ std::vector<std::size_t> finalists(const Trials& trials) {
   std::stable_sort(ranked.begin(), ranked.end(), [&](std::size_t a, std::size_t b) {
     return trials[a].timing->time_us < trials[b].timing->time_us;
   });
+  std::map<std::tuple<std::int64_t, std::int64_t, std::size_t>, std::size_t> taken;
   std::vector<std::size_t> chosen;
-  std::size_t accurate = 0;
-  for (std::size_t place = 0; place < ranked.size(); ++place) {
-    const bool meets_default =
-        accurate < kFinalists && meets(trials[ranked[place]].errors, allclose_limits());
-    accurate += meets_default ? 1 : 0;
-    if (place < kFinalists || meets_default) chosen.push_back(ranked[place]);
+  for (const std::size_t index : ranked) {
+    const TrialRecord& trial = trials[index];
+    bool wanted = false;
+    for (std::size_t i = 0; i < std::size(kFinalistClasses); ++i) {
+      std::size_t& count = taken[{trial.family, trial.environment, i}];
+      if (count == kFinalistClasses[i].count || !meets(trial.errors, kFinalistClasses[i].limits)) continue;
+      ++count;
+      wanted = true;
+    }
+    if (wanted) chosen.push_back(index);
   }
   return chosen;
 }

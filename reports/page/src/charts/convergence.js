@@ -41,7 +41,7 @@ export function convergenceFigure(group, requirement) {
 
   const option = (colours) => {
     const times = group.ranked().map((trial) => group.time(trial));
-    const yAxis = vertical(logAxis(colours, 'time', [...times, ...group.comparable(requirement).map((b) => b.time)], format.time));
+    const yAxis = vertical(logAxis(colours, 'time', [...times, ...['vendor', 'default'].map((kind) => group.baseline(kind, requirement)?.baseline.time)], format.time));
     const series = all.flatMap((course, index) => {
       const style = seriesStyle(colours, index);
       const name = sessionName(course.record);
@@ -52,7 +52,7 @@ export function convergenceFigure(group, requirement) {
       return [
         { name, type: 'line', z: 5, step: 'end', symbol: style.symbol, symbolSize: 8, lineStyle: { width: 2, color: style.color },
           itemStyle: { color: style.color }, data: steps,
-          markLine: index === 0 ? baselineLines(colours, group.comparable(requirement)) : undefined },
+          markLine: index === 0 ? baselineLines(colours, group, requirement) : undefined },
         { name, type: 'scatter', symbolSize: points.length > MANY_POINTS ? 3 : 5, itemStyle: { color: style.color, opacity: 0.45 }, symbol: style.symbol,
           data: points.map((t) => ({ value: [x(t), group.time(t)], trial: t, itemStyle: group.meets(t, requirement) ? undefined : missed })) },
       ];
@@ -99,14 +99,16 @@ function aboutConvergence(group, all) {
   return `Every trial (points, hollow where the accuracy is missed) and the best time so far within the accuracy (lines).${found} A line that is still falling at its end asks for a larger budget.`;
 }
 
-/** Dashed lines at the baselines' times, for charts with time on the vertical axis. */
-export function baselineLines(colours, baselines) {
+// Dashed lines at the times of the library and of the default that the best is compared with.
+function baselineLines(colours, group, requirement) {
+  const named = [['vendor', 'insideEndTop'], ['default', 'insideEndBottom']];
+  const lines = named.map(([kind, position]) => ({ baseline: group.baseline(kind, requirement)?.baseline, position })).filter(({ baseline }) => baseline);
   return {
     silent: true,
     symbol: 'none',
     lineStyle: { color: colours.muted, type: 'dashed' },
-    label: { position: 'insideEndTop', color: colours.muted, fontSize: colours.size, formatter: (line) => line.name },
-    data: baselines.slice(0, 4).map((baseline) => ({ name: baseline.name, yAxis: baseline.time })),
+    label: { color: colours.muted, fontSize: colours.size, formatter: (line) => line.name },
+    data: lines.map(({ baseline, position }) => ({ name: baseline.name, yAxis: baseline.time, label: { position } })),
   };
 }
 

@@ -8,9 +8,12 @@ import { fiveNumbers, mannWhitney, median } from './statistics.js';
 
 const MOST = 8;
 
+/** The best trial first, then its rivals: only what is as current as the best can be compared with it. */
 export function finalists(group, requirement) {
+  const best = group.best(requirement);
+  if (best === null) return [];
   return group.finalists
-    .filter(({ trial, us }) => us.length > 0 && group.meets(trial, requirement))
+    .filter(({ trial, us }) => us.length > 0 && group.meets(trial, requirement) && (group.stale[best] > 0 || group.stale[trial] === 0))
     .sort((a, b) => group.time(a.trial) - group.time(b.trial))
     .slice(0, MOST);
 }
@@ -18,7 +21,7 @@ export function finalists(group, requirement) {
 /** Says whether the two fastest differ. */
 export function verdict(group, requirement) {
   const [first, second] = finalists(group, requirement);
-  if (!first || !second) return 'There is no runner-up to compare with.';
+  if (!first || !second || first.trial !== group.best(requirement)) return 'There is no runner-up to compare with.';
   if (first.us.length < 5 || second.us.length < 5) {
     return 'Too few samples were taken to tell the winner from the runner-up.';
   }
@@ -32,6 +35,9 @@ export function verdict(group, requirement) {
     ? `The winner is ${format.percent(gap)} faster than the runner-up, and their samples differ clearly (${method}).`
     : `The winner and the runner-up (${format.percent(gap)} apart) cannot be told apart by their samples (${method}): either will do.`;
 }
+
+// The end of the axis is no round number.
+const unevenEnd = (axis) => ({ ...axis, axisLabel: { ...axis.axisLabel, showMaxLabel: false } });
 
 // Up to here the boxes and what is not far outside them: three box lengths above the upper quartile.
 function upperEnd(list) {
@@ -65,7 +71,7 @@ export function samplesFigure(group, requirement) {
             ['reported time', format.time(group.time(finalist.trial), 4)], ['samples', format.count(group.value('samples', finalist.trial))],
             ['knobs', format.shorten(configurationText(group, finalist.trial), 240)]]) : '';
         } },
-        xAxis: linearAxis(colours, 'time of one run', (us) => format.time(us, 4), { max: end }),
+        xAxis: unevenEnd(linearAxis(colours, 'time of one run', (us) => format.time(us, 4), { max: end })),
         yAxis: categoryAxis(colours, '', names),
         series: [
           { type: 'boxplot', layout: 'vertical', boxWidth: [10, 22], itemStyle: { color: 'transparent', borderColor: colours.accent, borderWidth: 1.5 },
