@@ -254,6 +254,23 @@ const tests = {
     await close(sessions);
   },
 
+  async 'two driver versions, two sessions and two devices can be compared'() {
+    const page = await open('sweep', '#/compare');
+    const [left, right] = ['Left', 'Right'].map((label) => page.getByRole('combobox', { name: label }));
+    const options = await left.locator('option').allInnerTexts();
+    assert.equal(new Set(options).size, options.length, 'every side has a name of its own');
+    for (const kind of ['environment driver', 'session', 'cores']) {
+      const [one, other] = options.filter((text) => text.includes(kind));
+      await left.selectOption({ label: one });
+      await right.selectOption({ label: other });
+      const text = await page.locator('main').innerText();
+      assert.match(text, /Best time/);
+      assert.match(text, /on the (left|right) side|carried over/);
+      assert.ok(await page.locator('tr.differs').count() > 0);
+    }
+    await close(page);
+  },
+
   async 'links lead from view to view and back'() {
     const page = await open('sweep');
     await page.locator('main tbody a').first().click();

@@ -10,8 +10,8 @@ import { dataTable } from '../table.js';
 
 /** Everything that can stand on one side: {label, group, accept(trial)}. */
 function sides(report) {
-  return report.groups.flatMap((group) => {
-    const name = `${format.shorten(group.problem.line, 70)} — ${deviceLabel(group.device)}`;
+  const all = report.groups.flatMap((group) => {
+    const name = `${group.problem.line} — ${deviceLabel(group.device)}`;
     const part = (column, label) => {
       const indices = [...new Set(group.columns[column])];
       return indices.length < 2 ? [] : indices.map((index) => ({ label: `${name} — ${label(index)}`, group, accept: (trial) => group.columns[column][trial] === index }));
@@ -22,6 +22,14 @@ function sides(report) {
       ...part('environment', (index) => `environment ${environmentText(report.environments[index])}`),
     ];
   });
+  return all.map((side, index) => ({ ...side, label: numbered(all, index) }));
+}
+
+// Equal labels are told apart by a number.
+function numbered(all, index) {
+  const { label } = all[index];
+  const before = all.slice(0, index).filter((side) => side.label === label).length;
+  return before > 0 ? `${label} (${before + 1})` : label;
 }
 
 const environmentText = (environment) =>
@@ -82,16 +90,19 @@ function knobTable(pair, best) {
   const [a, b] = pair.map((side, i) => side.group.configuration(best[i]));
   const names = [...new Set([...Object.keys(a), ...Object.keys(b)])];
   const text = (value) => (value === undefined ? format.MISSING : String(value));
-  const transferred = pair[0].group !== pair[1].group ? transfer(pair, best) : [];
+  const transferred = pair[0].label !== pair[1].label ? transfer(pair, best) : [];
   return h('section', {}, h('h3', {}, 'Best configurations'), sideBySide('Knobs', names.map((name) => [name, [text(a[name]), text(b[name])]])),
     transferred.map((sentence) => h('p', {}, sentence)));
 }
 
+// The same kernel with the same knobs, whatever the device and the version.
+const identity = (group, trial) => `${group.family(trial).name} ${JSON.stringify(group.configuration(trial))}`;
+
 // How one side's best configuration does on the other side.
 function transfer(pair, best) {
   return [[0, 1], [1, 0]].map(([from, to]) => {
-    const wanted = JSON.stringify(pair[from].group.configuration(best[from]));
-    const there = pair[to].group.ranked().find((trial) => pair[to].accept(trial) && JSON.stringify(pair[to].group.configuration(trial)) === wanted);
+    const wanted = identity(pair[from].group, best[from]);
+    const there = pair[to].group.ranked().find((trial) => pair[to].accept(trial) && identity(pair[to].group, trial) === wanted);
     const names = ['left', 'right'];
     if (there === undefined) return `The ${names[from]} best was not measured on the ${names[to]} side.`;
     const ratio = pair[to].group.time(there) / pair[to].group.time(best[to]);
@@ -107,10 +118,9 @@ function sideBySide(caption, rows) {
 }
 
 function commonTrials(left, right) {
-  if (left.group === right.group && left.group.columns === right.group.columns && left.accept === right.accept) return null;
-  const key = (group, trial) => `${group.family(trial).name} ${JSON.stringify(group.configuration(trial))}`;
-  const known = new Map(left.group.ranked().filter(left.accept).map((trial) => [key(left.group, trial), trial]));
-  const common = right.group.ranked().filter(right.accept).map((trial) => ({ left: known.get(key(right.group, trial)), right: trial })).filter((pair) => pair.left !== undefined);
+  if (left.label === right.label) return null;
+  const known = new Map(left.group.ranked().filter(left.accept).map((trial) => [identity(left.group, trial), trial]));
+  const common = right.group.ranked().filter(right.accept).map((trial) => ({ left: known.get(identity(right.group, trial)), right: trial })).filter((pair) => pair.left !== undefined);
   if (common.length === 0) return h('p', {}, 'No configuration was timed on both sides.');
   const times = (pair) => [left.group.time(pair.left), right.group.time(pair.right)];
   const ratio = geometricMean(common.map((pair) => times(pair)[1] / times(pair)[0]));
