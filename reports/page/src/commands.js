@@ -11,6 +11,12 @@ const device = (group) => (group.device.backend === 'cpu' ? ' --device cpu' : ''
 const database = (group) => ` --db ${shellWord(group.report.sources[0] ?? 'tuned.db')}`;
 const isUser = (group) => group.problem.line.startsWith('user:');
 
+// A call of knobwise in which a shell finds nothing to act on. Databases may come from anyone.
+const HARMLESS = /^knobwise( ([\w./:=@%+,-]|'[^'\p{Cc}]*')+)*$/u;
+
+/** How a session was started; null for what nobody should paste into a shell unread. */
+export const sessionCommand = (session) => (HARMLESS.test(session.command_line) ? session.command_line : null);
+
 /** Searches on. */
 export const tuneCommand = (group) => `knobwise tune ${subject(group)}${device(group)}${database(group)}`;
 

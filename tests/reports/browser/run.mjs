@@ -300,6 +300,17 @@ const tests = {
     }
   },
 
+  async 'a foreign command line is shown, not offered for copying'() {
+    const page = await open('hostile', '#/sessions');
+    const row = page.locator('table', { hasText: 'Started' }).locator('tbody tr');
+    assert.match(await row.innerText(), /echo '<\/script>' "\$\(x\)" `y`/);
+    assert.equal(await row.getByRole('button').count(), 0);
+    await close(page);
+    const own = await open('sweep', '#/sessions');
+    assert.equal(await own.getByRole('button', { name: 'Copy command' }).count(), 12);
+    await close(own);
+  },
+
   async 'tooltips show names as text'() {
     const page = await openResult('hostile');
     const chart = page.locator('figure', { hasText: 'Which knobs matter' }).or(page.locator('figure', { hasText: 'Failures by reason' })).first().locator('.chart');

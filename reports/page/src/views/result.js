@@ -7,7 +7,7 @@ import { effectFigure, importanceFigure, pairFigure, tunedKnobs } from '../chart
 import { resourcesFigure } from '../charts/resources.js';
 import { rooflineFigure } from '../charts/roofline.js';
 import { finalists, samplesFigure } from '../charts/samples.js';
-import { measureCommand, runCommand } from '../commands.js';
+import { measureCommand, runCommand, sessionCommand } from '../commands.js';
 import { REQUIREMENTS, deviceLabel, notMeasured, resourceName, staleReason, summary } from '../data.js';
 import { commandLine, copyButton, h } from '../dom.js';
 import { keep, recall } from '../memory.js';
@@ -74,7 +74,7 @@ function winner(s, requirement, openTrial) {
       h('button', { type: 'button', class: 'small', onclick: () => openTrial(best) }, 'All figures of this trial')),
     run && [h('h3', {}, 'Run it as an application does'), commandLine(run)],
     h('h3', {}, 'Measure it again'), commandLine(measureCommand(group, best)),
-    session.command_line && [h('h3', {}, 'Search again'), commandLine(session.command_line)]);
+    sessionCommand(session) && [h('h3', {}, 'Search again'), commandLine(sessionCommand(session))]);
 }
 
 function knobSection(group, requirement) {

@@ -1,4 +1,5 @@
 // Where the figures come from: sessions, devices, environments and kernel families.
+import { sessionCommand } from '../commands.js';
 import { deviceLabel, resourceName } from '../data.js';
 import { commandLine, copyButton, h, shellWord } from '../dom.js';
 import * as format from '../format.js';
@@ -54,7 +55,7 @@ function sessionTable(report) {
       { key: 'best', label: 'Fastest', number: true, value: (s) => s.best, show: (s) => format.time(s.best) },
       { key: 'seconds', label: 'Lasted', number: true, value: (s) => s.seconds, show: (s) => format.seconds(s.seconds) },
       { key: 'host', label: 'Host', value: ({ record }) => record.host },
-      { key: 'command', label: 'Command', value: ({ record }) => record.command_line, show: ({ record }) => (record.command_line ? copyButton('Copy command', record.command_line) : format.MISSING) },
+      { key: 'command', label: 'Command', value: ({ record }) => record.command_line, show: ({ record }) => (sessionCommand(record) ? copyButton('Copy command', sessionCommand(record)) : h('code', {}, format.shorten(record.command_line, 120) || format.MISSING)) },
     ],
   });
 }
