@@ -29,6 +29,7 @@ class CliReport : public testing::Test {
   // A live report that runs, and its port.
   std::pair<pid_t, std::uint16_t> start(std::vector<std::string> arguments = {}) {
     arguments.insert(arguments.begin(), {"report", "--db", database_, "--live"});
+    std::filesystem::remove(folder_ / "out");  // of an earlier one
     const pid_t pid = start_knobwise(arguments, folder_);
     const std::string opening = "serving http://127.0.0.1:";
     for (int attempt = 0; attempt < 600; ++attempt) {

@@ -441,7 +441,7 @@ const tests = {
     await page.emulateMedia({ media: 'print' });
     const pdf = await page.pdf({ format: 'A4' });
     assert.ok(pdf.length > 50_000);
-    assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), undefined, 'the screen is dark again');
+    await page.waitForFunction(() => document.documentElement.dataset.theme === undefined);
     await page.setViewportSize({ width: 760, height: 1000 });
     const sum = await page.evaluate(() => {
       dispatchEvent(new Event('beforeprint'));

@@ -38,9 +38,11 @@ const sizes = new ResizeObserver((entries) => {
 });
 
 // Paper is white: for printing the page is light, with every chart drawn at once.
+let printing = false;
 let themeOnScreen;
 addEventListener('beforeprint', () => {
-  themeOnScreen = document.documentElement.dataset.theme;
+  if (!printing) themeOnScreen = document.documentElement.dataset.theme;
+  printing = true;
   document.documentElement.dataset.theme = 'light';
   for (const figure of shown) {
     figure.show();
@@ -49,6 +51,7 @@ addEventListener('beforeprint', () => {
   }
 });
 addEventListener('afterprint', () => {
+  printing = false;
   if (themeOnScreen === undefined) delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = themeOnScreen;
   redrawAll();
