@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 #include <sqlite3.h>
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -42,22 +41,27 @@ struct Identity {
   int version = 0;
 };
 
-/// SQLite takes a file of one byte for an empty database and would overwrite it. The content is read through
-/// SQLite: opening and closing the file here would drop the locks of every other connection of this process.
+/// Bytes of the file, read past SQLite's locks and caches but through its handle: opening and closing the
+/// file here would drop the locks of every other connection of this process. Fewer than asked for where the
+/// file ends.
+std::string raw_bytes(SQLite::Database& database, std::size_t size) {
+  sqlite3_file* file = nullptr;
+  sqlite3_file_control(database.getHandle(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  std::string bytes(size, '\0');
+  const int read = file->pMethods->xRead(file, bytes.data(), static_cast<int>(size), 0);
+  if (read != SQLITE_OK && read != SQLITE_IOERR_SHORT_READ)
+    throw SQLite::Exception("no header", SQLITE_IOERR);
+  return bytes;
+}
+
+/// SQLite takes a file of one byte for an empty database and would overwrite it.
 void require_database_header(SQLite::Database& database, const fs::path& path) {
   constexpr std::string_view kMagic("SQLite format 3\0", 16);
   constexpr std::uintmax_t kSmallestPage = 512;
   std::error_code error;
   const std::uintmax_t size = fs::file_size(path, error);
   if (error || size == 0) return;
-  sqlite3_file* file = nullptr;
-  sqlite3_file_control(database.getHandle(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
-  std::array<char, kMagic.size()> start = {};
-  const int read = file->pMethods->xRead(file, start.data(), static_cast<int>(start.size()), 0);
-  if (read != SQLITE_OK && read != SQLITE_IOERR_SHORT_READ)
-    throw SQLite::Exception("no header", SQLITE_IOERR);
-  if (std::string_view(start.data(), start.size()) != kMagic)
-    throw SQLite::Exception("no header", SQLITE_NOTADB);
+  if (raw_bytes(database, kMagic.size()) != kMagic) throw SQLite::Exception("no header", SQLITE_NOTADB);
   if (size < kSmallestPage) throw SQLite::Exception("no whole page", SQLITE_CORRUPT);
 }
 
@@ -161,6 +165,14 @@ Connection open_immutable(const fs::path& path) {
   return connection;
 }
 
+/// A log needs memory that all who use the file share: where there is none, a file that was made elsewhere,
+/// with a log, is read as one that does not change. (A writer does without a log there.)
+void require_no_log_on_network(SQLite::Database& database, const fs::path& path) {
+  constexpr std::size_t kReadVersion = 19;
+  if (supports_write_ahead_log(path) || raw_bytes(database, kReadVersion + 1)[kReadVersion] != 2) return;
+  throw SQLite::Exception("a log on a network file system", SQLITE_CANTOPEN);
+}
+
 /// True when SQLite could not lock or log next to the file, which an unchanging file does not need.
 bool lacks_write_access(const SQLite::Exception& failure) {
   const int code = failure.getErrorCode();
@@ -198,18 +210,20 @@ Connection open_read_only(const fs::path& given) {
   std::error_code error;
   if (!fs::exists(path, error)) {
     throw UserError(
-        fmt::format("no database at '{}': check the path, or tune something first", path.string()));
+        fmt::format("no database at '{}': check the path, or make one: knobwise tune PROBLEM --db {}",
+                    path.string(), path.string()));
   }
   try {
     try {
       SQLite::Database database(path.string(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
+      require_no_log_on_network(database, path);
       return identify_for_reading(std::move(database), path);
     } catch (const SQLite::Exception& failure) {
       if (!lacks_write_access(failure)) throw;
       if (has_content(path.string() + "-wal") || has_content(path.string() + "-journal")) {
         throw UserError(fmt::format(
             "database '{}' has changes in a file next to it that cannot be taken over in a folder "
-            "that is write-protected: open it once with write access, or copy all its files",
+            "that is write-protected or on a network: open it once for writing, or copy all its files",
             path.string()));
       }
       return open_immutable(path);

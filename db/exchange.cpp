@@ -8,6 +8,7 @@
 
 #include "db/exchange_formats.h"
 #include "db/identifiers.h"
+#include "db/whole_database.h"
 #include "search_spaces/user_error.h"
 
 namespace knobwise {
@@ -78,17 +79,18 @@ ExportResult export_database(const Store& store, const ExportOptions& options, s
   return {.trials = write(store, options, out), .left_out = left_out(store)};
 }
 
-MergeResult import_database(Store& target, ExchangeFormat format, std::istream& in, const std::string& name) {
+MergeResult import_database(const fs::path& target, ExchangeFormat format, std::istream& in,
+                            const std::string& name) {
   const ScratchDatabase scratch;
   if (format == ExchangeFormat::sql) {
     run_sql(scratch.path(), in, name);
-    return target.merge(scratch.path());
-  }
-  {
+  } else {
     Store store = Store::open(scratch.path(), Store::Mode::read_write);
     (format == ExchangeFormat::t4 ? read_t4 : read_csv)(store, in, name);
   }
-  return target.merge(scratch.path());
+  MergeResult added;
+  change_or_make(target, [&](Store& store) { added = store.merge(scratch.path()); });
+  return added;
 }
 
 void TrialSink::add(const TrialContext& context, TrialRecord trial, std::string place) {

@@ -37,9 +37,10 @@ struct ExportResult {
 /// Writes a database. Throws UserError when the database cannot be read or nothing is asked for.
 ExportResult export_database(const Store& store, const ExportOptions& options, std::ostream& out);
 
-/// Reads what export_database() wrote and merges it (see Store::merge()): importing twice changes nothing.
-/// `name` is for messages. Throws UserError, naming the place, for text that is not of the format; the target
-/// is unchanged then.
-MergeResult import_database(Store& target, ExchangeFormat format, std::istream& in, const std::string& name);
+/// Reads what export_database() wrote and merges it (see Store::merge()) into the database at `target`, which
+/// is made if it is not there: importing twice changes nothing. `name` is for messages. Throws UserError,
+/// naming the place, for text that is not of the format; the target is unchanged then, and not made.
+MergeResult import_database(const std::filesystem::path& target, ExchangeFormat format, std::istream& in,
+                            const std::string& name);
 
 }  // namespace knobwise

@@ -2,11 +2,13 @@
 #include <fmt/core.h>
 
 #include <istream>
+#include <iterator>
 #include <map>
 #include <ostream>
 
 #include "db/exchange_formats.h"
 #include "db/record_json.h"
+#include "search_spaces/json_text.h"
 #include "search_spaces/user_error.h"
 
 namespace knobwise {
@@ -130,8 +132,10 @@ struct Tables {
 };
 
 Json parse(std::istream& in, const std::string& name) {
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  require_shallow_json(text, name);
   try {
-    return Json::parse(in);
+    return Json::parse(text);
   } catch (const Json::parse_error& error) {
     throw UserError(fmt::format("{}: is not JSON, from byte {} on: export it again", name, error.byte));
   } catch (const Json::out_of_range&) {

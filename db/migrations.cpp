@@ -37,19 +37,6 @@ int schema_version(SQLite::Database& database) {
   return database.execAndGet("PRAGMA user_version").getInt();
 }
 
-namespace {
-void apply(SQLite::Database& database, const Migration& migration) {
-  database.exec(std::string(migration.sql));
-  database.exec(fmt::format("PRAGMA user_version = {}", migration.version));
-}
-}  // namespace
-
-void migrate_to(SQLite::Database& empty, int version) {
-  for (const Migration& migration : migrations()) {
-    if (migration.version <= version) apply(empty, migration);
-  }
-}
-
 void migrate(SQLite::Database& database, const std::function<void(int)>& before_upgrade) {
   // A migration may rebuild a table that others refer to; the pragma has no effect inside a transaction.
   database.exec("PRAGMA foreign_keys = OFF");
@@ -57,7 +44,9 @@ void migrate(SQLite::Database& database, const std::function<void(int)>& before_
   const int version = schema_version(database);
   if (version > 0 && version < latest_schema_version()) before_upgrade(version);
   for (const Migration& migration : migrations()) {
-    if (migration.version > version) apply(database, migration);
+    if (migration.version <= version) continue;
+    database.exec(std::string(migration.sql));
+    database.exec(fmt::format("PRAGMA user_version = {}", migration.version));
   }
   if (SQLite::Statement(database, "PRAGMA foreign_key_check").executeStep()) {
     throw std::runtime_error("a schema migration left rows that refer to missing ones; nothing was changed");

@@ -23,9 +23,6 @@ int latest_schema_version();
 /// PRAGMA user_version.
 int schema_version(SQLite::Database& database);
 
-/// Gives an empty database the schema of a version. Throws SQLite::Exception.
-void migrate_to(SQLite::Database& empty, int version);
-
 /// Applies every migration above the database's version, all in one transaction, and checks the foreign keys.
 /// Safe when several processes do it at once. `before_upgrade` is called with the present version, under the
 /// write lock, before a database that has one is changed; what it throws leaves the database as it is.

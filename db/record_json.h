@@ -2,8 +2,13 @@
 #pragma once
 
 #include <cmath>
+#include <concepts>
+#include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "db/columns.h"
 
@@ -41,6 +46,16 @@ struct JsonReader {
   template <class Value>
   void operator()(const char* name, Value& value) {
     value = object.at(name).template get<Value>();
+  }
+  /// A fraction, or a number that the type does not hold, is no value of it.
+  template <std::integral Integer>
+  void operator()(const char* name, Integer& value) {
+    const auto& field = object.at(name);
+    const bool fits = field.is_number_unsigned()
+                          ? std::in_range<Integer>(field.get<std::uint64_t>())
+                          : field.is_number_integer() && std::in_range<Integer>(field.get<std::int64_t>());
+    if (!fits) throw std::invalid_argument(std::string(name) + " is no integer of 64 bits");
+    value = field.get<Integer>();
   }
   void operator()(const char* name, double& value) {
     const auto& field = object.at(name);

@@ -12,7 +12,7 @@
 #include "db/columns.h"
 #include "db/errors.h"
 #include "db/identifiers.h"
-#include "db/migrations.h"
+#include "db/lost_tables.h"
 #include "db/store.h"
 #include "search_spaces/user_error.h"
 
@@ -20,8 +20,6 @@ namespace knobwise {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kPageBytes = 4096;
 
 /// A folder that goes with the object.
 class ScratchFolder {
@@ -61,35 +59,12 @@ bool lists_its_tables(const fs::path& path) {
   }
 }
 
-/// Replaces the pages that hold a file's list of tables by those of a new file of a schema version: tables of
-/// files that were created in that version begin on the same pages.
-void rebuild_schema(const std::string& damaged, int version, const fs::path& target,
-                    const fs::path& scratch) {
-  fs::remove(scratch);
-  {
-    SQLite::Database fresh(scratch.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-    migrate_to(fresh, version);
-  }
-  const std::string source = read_file(scratch);
-  std::string bytes = damaged;
-  SQLite::Database fresh(scratch.string());
-  SQLite::Statement pages(fresh, "SELECT pageno FROM dbstat WHERE name = 'sqlite_schema'");
-  while (pages.executeStep()) {
-    const auto offset = static_cast<std::size_t>(pages.getColumn(0).getInt64() - 1) * kPageBytes;
-    if (offset + kPageBytes <= bytes.size()) bytes.replace(offset, kPageBytes, source, offset, kPageBytes);
-  }
-  // The header's page count is that of this file, and there is no list of free pages.
-  const std::size_t count = bytes.size() / kPageBytes;
-  for (int i = 0; i < 4; ++i)
-    bytes[28 + static_cast<std::size_t>(i)] = static_cast<char>(count >> (24 - 8 * i) & 0xff);
-  std::fill(bytes.begin() + 32, bytes.begin() + 40, '\0');
-  std::ofstream(target, std::ios::binary) << bytes;
-}
-
 /// Copies the rows of one file to another, table by table.
 class Rescue {
  public:
-  Rescue(const fs::path& damaged, SQLite::Database& out) : damaged_(open_leniently(damaged)), out_(out) {}
+  /// `found` are the tables of a file with a new list; empty where the file's own serves.
+  Rescue(const fs::path& damaged, std::vector<FoundTable> found, SQLite::Database& out)
+      : damaged_(open_leniently(damaged)), found_(std::move(found)), out_(out) {}
 
   SalvageResult run() {
     result_.devices = table("devices", "id, " + column_names<DeviceRecord>().names);
@@ -98,8 +73,9 @@ class Rescue {
     result_.families = table("families", "id, " + column_names<FamilyRecord>().names);
     result_.sessions = table("sessions", "id, " + column_names<SessionRecord>().names);
     table("trials", "id, " + column_names<TrialRecord>().names);
-    errors("trial_errors", "trial", "trials");
     table("baselines", "id, " + column_names<BaselineRecord>().names);
+    tell_errors_apart();
+    errors("trial_errors", "trial", "trials");
     errors("baseline_errors", "baseline", "baselines");
     table("machine_code", "id, hash, image_bytes, image");
     table("trial_code", "trial, code");
@@ -112,7 +88,7 @@ class Rescue {
   }
 
  private:
-  std::int64_t count(const char* table) {
+  std::int64_t count(const std::string& table) {
     return out_.execAndGet(fmt::format("SELECT count(*) FROM {}", table)).getInt64();
   }
 
@@ -157,26 +133,43 @@ class Rescue {
     insert.tryReset();
   }
 
-  /// The rows of a table with an id, whatever parts of it can be read.
-  std::int64_t table(const char* name, const std::string& columns) {
-    constexpr std::int64_t kFirst = std::numeric_limits<std::int64_t>::min();
-    constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
+  /// What a table is called in the damaged file; a file with a new list may have several parts of it, or
+  /// none.
+  std::vector<std::string> names_of(const std::string& table) const {
+    if (found_.empty()) return {table};
+    std::vector<std::string> names;
+    for (const FoundTable& part : found_) {
+      if (part.table == table) names.push_back(part.name);
+    }
+    return names;
+  }
+
+  /// The rows of a table with an id; the number of rows that the target then has.
+  std::int64_t table(const std::string& name, const std::string& columns) {
     std::string holders = "?";
     for (auto n = std::count(columns.begin(), columns.end(), ','); n > 0; --n) holders += ", ?";
     SQLite::Statement insert(
         out_, fmt::format("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT DO NOTHING", name, columns, holders));
+    bool whole = true;
+    for (const std::string& part : names_of(name)) whole = rows(part, columns, insert) && whole;
+    if (!whole) result_.damaged.push_back(name);
+    return count(name);
+  }
+
+  /// Whatever parts of a table with an id can be read; whether that was all.
+  bool rows(const std::string& name, const std::string& columns, SQLite::Statement& insert) {
+    constexpr std::int64_t kFirst = std::numeric_limits<std::int64_t>::min();
+    constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
     const std::string id = columns.substr(0, columns.find(','));
     const std::string select = fmt::format(
         "SELECT {} FROM {} NOT INDEXED WHERE {} BETWEEN ? AND ? ORDER BY {}", columns, name, id, id);
     const Pass ahead = pass(select, kFirst, kLast, insert);
-    if (!ahead.broken) return count(name);
+    if (!ahead.broken) return true;
     const std::int64_t low = ahead.last ? *ahead.last + 1 : 0;
     const Pass back = pass(select + " DESC", low, kLast, insert);
-    if (back.broken) {
-      if (holds(name)) result_.damaged.push_back(name);
-      fill_gap(select, low, back.last ? *back.last - 1 : low + kProbedIds, insert);
-    }
-    return count(name);
+    if (!back.broken) return true;
+    fill_gap(select, low, back.last ? *back.last - 1 : low + kProbedIds, insert);
+    return !holds(name);
   }
 
   /// A table that an older schema does not have is no damage.
@@ -208,18 +201,52 @@ class Rescue {
     }
   }
 
+  /// Rows of errors do not say whether they are of trials or of baselines: those that no baseline has are of
+  /// trials, and so are the first of those that both may have, since the table of trials' errors is older.
+  void tell_errors_apart() {
+    std::vector<FoundTable*> of_either;
+    for (FoundTable& part : found_) {
+      if (part.table != "errors") continue;
+      part.table = "trial_errors";
+      if (only_of_baselines(part.name)) of_either.push_back(&part);
+    }
+    std::sort(of_either.begin(), of_either.end(),
+              [](const FoundTable* a, const FoundTable* b) { return a->page < b->page; });
+    for (std::size_t i = of_either.size() > 1 ? 1 : 0; i < of_either.size(); ++i)
+      of_either[i]->table = "baseline_errors";
+  }
+
+  bool only_of_baselines(const std::string& part) {
+    try {
+      SQLite::Statement owners(damaged_, fmt::format("SELECT DISTINCT owner FROM {}", part));
+      SQLite::Statement known(out_, "SELECT 1 FROM baselines WHERE id = ?");
+      while (owners.executeStep()) {
+        known.reset();
+        known.bind(1, owners.getColumn(0).getInt64());
+        if (!known.executeStep()) return false;
+      }
+    } catch (const SQLite::Exception&) {
+      // What was read until then decides.
+    }
+    return true;
+  }
+
   /// Errors have no id of their own: those of each row of the owner.
   void errors(const char* name, const char* owner, const char* owners) {
-    const std::string columns = fmt::format("{}, {}", owner, column_names<ErrorRecord>().names);
-    SQLite::Statement insert(out_, fmt::format("INSERT INTO {} ({}) VALUES (?, {}) ON CONFLICT DO NOTHING",
-                                               name, columns, column_names<ErrorRecord>().placeholders));
-    const std::string select =
-        fmt::format("SELECT {} FROM {} WHERE {} BETWEEN ? AND ?", columns, name, owner);
+    const ColumnNames& columns = column_names<ErrorRecord>();
+    SQLite::Statement insert(
+        out_, fmt::format("INSERT INTO {} ({}, {}) VALUES (?, {}) ON CONFLICT DO NOTHING", name, owner,
+                          columns.names, columns.placeholders));
+    const char* key = found_.empty() ? owner : "owner";
     bool broken = false;
-    SQLite::Statement ids(out_, fmt::format("SELECT id FROM {}", owners));
-    while (ids.executeStep()) {
-      const std::int64_t id = ids.getColumn(0).getInt64();
-      broken = pass(select, id, id, insert).broken || broken;
+    for (const std::string& part : names_of(name)) {
+      const std::string select =
+          fmt::format("SELECT {}, {} FROM {} WHERE {} BETWEEN ? AND ?", key, columns.names, part, key);
+      SQLite::Statement ids(out_, fmt::format("SELECT id FROM {}", owners));
+      while (ids.executeStep()) {
+        const std::int64_t id = ids.getColumn(0).getInt64();
+        broken = pass(select, id, id, insert).broken || broken;
+      }
     }
     if (broken) result_.damaged.push_back(name);
   }
@@ -265,17 +292,23 @@ class Rescue {
   static constexpr std::int64_t kProbedIds = 1 << 24;
 
   SQLite::Database damaged_;
+  std::vector<FoundTable> found_;
   SQLite::Database& out_;
   SalvageResult result_;
 };
 
-SalvageResult rescue(const fs::path& damaged, const fs::path& out) {
+SalvageResult rescue(const fs::path& damaged, std::vector<FoundTable> found, const fs::path& out) {
   Store::open(out, Store::Mode::read_write);
   SQLite::Database target(out.string(), SQLite::OPEN_READWRITE);
   SQLite::Transaction transaction(target);
-  const SalvageResult result = Rescue(damaged, target).run();
+  const SalvageResult result = Rescue(damaged, std::move(found), target).run();
   transaction.commit();
   return result;
+}
+
+/// How much came out.
+std::int64_t yield(const SalvageResult& result) {
+  return result.problems + result.sessions + result.trials + result.baselines + result.codes;
 }
 
 void remove_database(const fs::path& path) {
@@ -299,25 +332,26 @@ SalvageResult salvage(const fs::path& damaged, const fs::path& out) {
       if (fs::exists(damaged.string() + log)) fs::copy_file(damaged.string() + log, copy.string() + log);
     }
     std::optional<SalvageResult> best;
-    if (lists_its_tables(copy)) best = rescue(copy, out);
-    // Without a list of tables: as a new file of each version has it, and the version that yields the most.
-    const std::string bytes = read_file(damaged);
-    for (int version = latest_schema_version(); version > 0 && (!best || best->problems == 0); --version) {
-      if (bytes.size() < kPageBytes) break;
-      remove_database(copy);
-      rebuild_schema(bytes, version, copy, scratch / "fresh.db");
-      const fs::path attempt = scratch / "attempt.db";
-      remove_database(attempt);
-      SalvageResult result = rescue(copy, attempt);
-      result.schema_rebuilt = true;
-      if (result.problems == 0) continue;
-      best = result;
-      remove_database(out);
-      SQLite::Database(attempt.string(), SQLite::OPEN_READWRITE).execAndGet("PRAGMA journal_mode = DELETE");
-      fs::rename(attempt, out);
+    if (lists_its_tables(copy)) best = rescue(copy, {}, out);
+    // Where the list of tables is lost, or leads to damage, the pages themselves may yield more.
+    if (!best || !best->damaged.empty()) {
+      const fs::path listed = scratch / "listed.db", attempt = scratch / "attempt.db";
+      std::vector<FoundTable> found = list_tables_anew(read_file(damaged), listed);
+      if (!found.empty()) {
+        SalvageResult result = rescue(listed, std::move(found), attempt);
+        result.schema_rebuilt = true;
+        if (!best || yield(result) > yield(*best)) {
+          best = result;
+          remove_database(out);
+          SQLite::Database(attempt.string(), SQLite::OPEN_READWRITE)
+              .execAndGet("PRAGMA journal_mode = DELETE");
+          fs::rename(attempt, out);
+        }
+      }
     }
     if (!best || best->problems == 0) {
-      throw UserError(fmt::format("nothing of a knobwise database can be read in '{}'", damaged.string()));
+      throw UserError(fmt::format("nothing of a knobwise database can be read in '{}': restore a copy",
+                                  damaged.string()));
     }
     return *best;
   } catch (const UserError&) {

@@ -22,12 +22,13 @@ struct ReportOptions {
 /// Writes one self-contained HTML page about everything the databases hold.
 ///
 /// The databases stack: of a trial that several hold, the first one's is shown. They are opened read-only.
-/// The page appears under `output` whole or not at all (a temporary file next to it, then a rename).
+/// One that cannot be read is left out; what is wrong with each such is returned. The page appears under
+/// `output` whole or not at all (a temporary file next to it, then a rename).
 ///
 /// Thread safety: may run in several threads at once on different outputs.
-/// Throws UserError for an unusable database, a filter that matches nothing while there is something to
-/// match, a malformed `since`, and an output that cannot be written.
-void write_report(const std::vector<std::filesystem::path>& databases, const ReportOptions& options,
-                  const std::filesystem::path& output);
+/// Throws UserError when no database can be read, for a filter that matches nothing while there is something
+/// to match, a malformed `since`, and an output that cannot be written.
+std::vector<std::string> write_report(const std::vector<std::filesystem::path>& databases,
+                                      const ReportOptions& options, const std::filesystem::path& output);
 
 }  // namespace knobwise

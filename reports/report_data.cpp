@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <map>
 #include <regex>
 #include <set>
+#include <string>
 #include <tuple>
 
 #include "db/store.h"
@@ -147,9 +149,20 @@ class Collector {
   std::map<std::pair<std::size_t, std::size_t>, std::vector<TrialRecord>> groups_;
 };
 
+bool is_moment(const std::string& text) {
+  static const std::regex kMoment(
+      R"((\d{4})-(\d{2})-(\d{2})(?:T(\d{2}):(\d{2})(?::(\d{2})(?:\.\d{3})?)?Z?)?)");
+  std::smatch parts;
+  if (!std::regex_match(text, parts, kMoment)) return false;
+  const auto part = [&](std::size_t i) { return parts[i].matched ? std::stoi(parts[i]) : 0; };
+  const std::chrono::year_month_day date(std::chrono::year(part(1)),
+                                         std::chrono::month(static_cast<unsigned>(part(2))),
+                                         std::chrono::day(static_cast<unsigned>(part(3))));
+  return date.ok() && part(4) < 24 && part(5) < 60 && part(6) < 60;
+}
+
 void check_since(const ReportOptions& options) {
-  static const std::regex kMoment(R"(\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{3})?)?Z?)?)");
-  if (options.since && !std::regex_match(*options.since, kMoment)) {
+  if (options.since && !is_moment(*options.since)) {
     throw UserError(fmt::format(
         "since '{}': expected a UTC date or time such as 2026-01-31 or 2026-01-31T12:00", *options.since));
   }
@@ -176,20 +189,35 @@ void check_filters(const ReportData& data, const ReportOptions& options) {
   }
 }
 
+// At one moment: a session may be writing.
+void add(Collector& collector, const std::filesystem::path& path) {
+  const Store store = Store::open(path, Store::Mode::read_only);
+  store.at_one_moment([&] { collector.add(store); });
+}
+
 }  // namespace
 
 ReportData read_report_data(const std::vector<std::filesystem::path>& databases,
                             const ReportOptions& options) {
   check_since(options);
-  Collector collector(options);
-  std::vector<std::string> sources;
+  std::vector<std::filesystem::path> usable;
+  std::vector<std::string> left_out;
+  std::optional<Collector> collector = Collector(options);
   for (const std::filesystem::path& path : databases) {
-    const Store store = Store::open(path, Store::Mode::read_only);
-    store.at_one_moment([&] { collector.add(store); });  // a session may be writing
-    sources.push_back(path.string());
+    try {
+      add(*collector, path);
+      usable.push_back(path);
+    } catch (const UserError& error) {
+      left_out.push_back(error.what());
+      // Damage may show after half of a database: again without it.
+      collector.emplace(options);
+      for (const std::filesystem::path& other : usable) add(*collector, other);
+    }
   }
-  ReportData data = collector.finish();
-  data.sources = std::move(sources);
+  if (usable.empty() && !left_out.empty()) throw UserError(left_out.front());
+  ReportData data = collector->finish();
+  for (const std::filesystem::path& path : usable) data.sources.push_back(path.string());
+  data.left_out = std::move(left_out);
   check_filters(data, options);
   return data;
 }

@@ -21,7 +21,8 @@ struct ReportGroup {
 
 /// The ids inside the records are indices into the vectors here, whatever database a record came from.
 struct ReportData {
-  std::vector<std::string> sources;  ///< The databases as given.
+  std::vector<std::string> left_out;  ///< What is wrong with each database that cannot be read.
+  std::vector<std::string> sources;   ///< The databases as given.
   std::vector<DeviceRecord> devices;
   std::vector<EnvironmentRecord> environments;
   std::vector<ProblemRecord> problems;

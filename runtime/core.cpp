@@ -81,7 +81,7 @@ void Core::open_layers() {
         notes_.push_back(fmt::format("{} holds no results yet; 'knobwise tune' adds them", path.string()));
       }
     } catch (const std::exception& error) {
-      notes_.push_back(fmt::format("{}; lookups go on without it, 'knobwise tune' makes one", error.what()));
+      notes_.push_back(fmt::format("{}; lookups go on without it", error.what()));
     }
   }
   if (options_.on_new_plan) return;

@@ -193,7 +193,7 @@ std::optional<std::string> BoundSpace::violation(const Configuration& configurat
   }
   std::set<std::string_view> seen;
   for (const auto& [name, value] : configuration.knobs()) {
-    if (std::none_of(knobs().begin(), knobs().end(), [&](const Knob& knob) { return knob.name == name; })) {
+    if (std::ranges::find(knobs(), name, &Knob::name) == knobs().end()) {
       return fmt::format("there is no knob `{}`", name);
     }
     if (!seen.insert(name).second) return fmt::format("knob `{}` is given twice", name);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "search_spaces/json_text.h"
 #include "search_spaces/user_error.h"
 
 namespace knobwise {
@@ -34,6 +35,7 @@ std::string t1_text(const json& parent, std::string_view key) {
 }
 
 json parse_t1_json(std::string_view text, const std::string& source) {
+  require_shallow_json(text, source);
   try {
     return json::parse(text);
   } catch (const json::parse_error& error) {
@@ -45,6 +47,8 @@ json parse_t1_json(std::string_view text, const std::string& source) {
     const char* problem = at == text.size() ? "the JSON ends too early" : "the JSON is not well formed";
     throw UserError(fmt::format("{}: line {}, column {}: {}", source, line, at - begin + 1, problem),
                     std::string(text.substr(begin, end - begin)), at - begin, at == text.size() ? 0 : 1);
+  } catch (const json::out_of_range&) {
+    throw UserError(fmt::format("{}: holds a number that is too large", source));
   }
 }
 

@@ -61,8 +61,7 @@ class ExchangeTest : public FolderTest {
 
   MergeResult read_back(ExchangeFormat format, const std::string& text, const std::string& name = "out.db") {
     std::istringstream in(text);
-    Store store = Store::open(file(name), Store::Mode::read_write);
-    return import_database(store, format, in, "given.txt");
+    return import_database(file(name), format, in, "given.txt");
   }
 
   std::string refusal(ExchangeFormat format, const std::string& text) {
@@ -217,6 +216,50 @@ TEST_F(ExchangeTest, TextThatIsNoJsonIsRefusedInOurWords) {
       ::testing::AllOf(HasSubstr("is not JSON, from byte 13 on"), ::testing::Not(HasSubstr("exception"))));
   EXPECT_THAT(refusal(ExchangeFormat::t4, "{\"results\": 1e999}"),
               ::testing::AllOf(HasSubstr("too large"), ::testing::Not(HasSubstr("exception"))));
+}
+
+TEST_F(ExchangeTest, DeeplyNestedJsonIsRefusedAndDoesNotEndTheProcess) {
+  constexpr std::size_t kDeep = 1'000'000;
+  const std::string deep = std::string(kDeep, '[') + std::string(kDeep, ']');
+  const std::string text = exported(ExchangeFormat::t4);
+  const auto in_place_of = [&](const std::string& word) {
+    std::string changed = text;
+    return changed.replace(changed.find(word), word.size(), word + deep + ",\"x\":");
+  };
+  EXPECT_THAT(refusal(ExchangeFormat::t4, deep), HasSubstr("in each other"));
+  for (const char* place : {"\"errors\":", "\"configuration\":", "\"metadata\": "})
+    EXPECT_THAT(refusal(ExchangeFormat::t4, in_place_of(place)), HasSubstr("in each other")) << place;
+}
+
+TEST_F(ExchangeTest, BracketsInTextAreNoNesting) {
+  {
+    Store store = Store::open(file("in.db"), Store::Mode::read_write);
+    const Ids ids = intern_all(store);
+    store.insert_trial(failed_trial(ids, 7, TrialStatus::crashed, "\"" + std::string(500, '[') + "\\"));
+  }
+  EXPECT_EQ(read_back(ExchangeFormat::t4, exported(ExchangeFormat::t4)).trials, 6);
+}
+
+TEST_F(ExchangeTest, FractionsAndHugeNumbersAreNoIntegers) {
+  const json whole = json::parse(exported(ExchangeFormat::t4));
+  for (const json& wrong :
+       {json(64.5), json(1e300), json(std::numeric_limits<std::uint64_t>::max()), json("64")}) {
+    json document = whole;
+    document["results"][0]["knobwise"]["registers"] = wrong;
+    EXPECT_THAT(refusal(ExchangeFormat::t4, document.dump()),
+                ::testing::AllOf(HasSubstr("result 1"), HasSubstr("registers")))
+        << wrong;
+  }
+}
+
+TEST_P(FormatTest, ARefusedImportMakesNoDatabase) {
+  const std::string text = exported(GetParam());
+  for (const std::string& wrong : {std::string(), std::string("hello\n"), text.substr(0, text.size() / 2)}) {
+    EXPECT_THROW(read_back(GetParam(), wrong, "new.db"), UserError);
+    for (const auto& entry : fs::directory_iterator(folder_))
+      EXPECT_THAT(entry.path().filename().string(), ::testing::Not(HasSubstr("new.db")));
+  }
+  EXPECT_EQ(read_back(GetParam(), text, "new.db").trials, 5);
 }
 
 TEST_F(ExchangeTest, ARecordingOfAnotherTunerIsForSimulation) {

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -301,6 +302,53 @@ TEST(FileSystem, NetworkFileSystemsGetNoWriteAheadLog) {
     EXPECT_TRUE(supports_write_ahead_log(magic)) << magic;
   }
   EXPECT_FALSE(supports_write_ahead_log(fs::path("/no/such/folder/a.db")));
+}
+
+/// A file system of the kind that network mounts are, if one can be mounted here.
+class NetworkFileTest : public FileTest {
+ protected:
+  void SetUp() override {
+    FileTest::SetUp();
+    fs::create_directory(file("behind"));
+    fs::create_directory(file("mount"));
+    const std::string mount =
+        "bindfs " + file("behind").string() + " " + file("mount").string() + " 2>/dev/null";
+    mounted_ = std::system(mount.c_str()) == 0;
+    if (!mounted_) GTEST_SKIP() << "bindfs cannot mount here";
+  }
+  void TearDown() override {
+    const std::string unmount = "fusermount -u " + file("mount").string();
+    if (mounted_) {
+      EXPECT_EQ(std::system(unmount.c_str()), 0);
+    }
+    FileTest::TearDown();
+  }
+
+ private:
+  bool mounted_ = false;
+};
+
+TEST_F(NetworkFileTest, IsWrittenWithoutALog) {
+  Store store = Store::open(file("mount") / "a.db", Store::Mode::read_write);
+  store.insert_trial(trial(intern_all(store), 0, 10));
+  EXPECT_FALSE(fs::exists(file("mount") / "a.db-wal"));
+  EXPECT_EQ(column(file("behind") / "a.db", "PRAGMA journal_mode"), "delete\n");
+}
+
+TEST_F(NetworkFileTest, AFileThatWasMadeWithALogIsReadAndWrittenWithoutOne) {
+  fs::copy_file(tuned(), file("behind") / "a.db");
+  const fs::path path = file("mount") / "a.db";
+  {
+    const Store reader = Store::open(path, Store::Mode::read_only);
+    EXPECT_EQ(reader.counts().trials, 1);
+    EXPECT_FALSE(fs::exists(path.string() + "-shm"));
+    EXPECT_FALSE(fs::exists(path.string() + "-wal"));
+  }
+  Store writer = Store::open(path, Store::Mode::read_write);
+  EXPECT_EQ(column(file("behind") / "a.db", "PRAGMA journal_mode"), "delete\n");
+  const Store reader = Store::open(path, Store::Mode::read_only);
+  writer.insert_trial(trial(intern_all(writer), 1, 10));
+  EXPECT_EQ(reader.counts().trials, 2);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "db/store.h"
 #include "tests/db/dump.h"
 #include "tests/db/fixtures.h"
@@ -125,6 +127,22 @@ TEST_F(MaintenanceTest, ASoundFileHasNoFindings) {
   store_->put_code(1, "machine code");
   EXPECT_THAT(store_->check(), IsEmpty());
   EXPECT_THAT(Store::open("tests/db/schemas/schema_1.sqlite", Store::Mode::read_only).check(), IsEmpty());
+}
+
+TEST_F(MaintenanceTest, FindsDamagedPages) {
+  fill(300, 2);
+  store_.reset();
+  for (const char* name : {"problems", "trials", "trial_errors", "trials_by_time", "tallies"}) {
+    const auto page = std::stoul(
+        column(file("tuned.db"), "SELECT max(pageno) FROM dbstat WHERE name = '" + std::string(name) + "'"));
+    std::string bytes = content(file("tuned.db"));
+    constexpr std::size_t kPage = 4096;
+    bytes.replace(page * kPage - 200, 200, 200, '\xAA');
+    std::ofstream(file("damaged.db"), std::ios::binary) << bytes;
+    EXPECT_THAT(Store::open(file("damaged.db"), Store::Mode::read_only).check(),
+                Contains(HasSubstr("integrity")))
+        << name;
+  }
 }
 
 TEST_F(MaintenanceTest, FindsReferencesToMissingRows) {

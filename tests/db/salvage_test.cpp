@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <random>
+#include <sstream>
 
 #include "db/layered_store.h"
 #include "db/salvage.h"
@@ -115,6 +116,55 @@ TEST_F(SalvageTest, ALostFirstPageIsRebuilt) {
     EXPECT_EQ(result.trials, kTrials);
     EXPECT_EQ(dump(file("out.db")), dump(file("whole.db")));
   }
+}
+
+/// Where a table begins differs from file to file: in a copy, in one that a new version upgraded.
+TEST_F(SalvageTest, ALostFirstPageIsRebuiltInACopy) {
+  SQLite::Database(file("whole.db").string()).exec("VACUUM INTO '" + file("copy.db").string() + "'");
+  bytes_ = content(file("copy.db"));
+  const SalvageResult result = salvaged(with_page(1, 'x'));
+  EXPECT_TRUE(result.schema_rebuilt);
+  EXPECT_EQ(dump(file("out.db")), dump(file("whole.db")));
+  EXPECT_EQ(dump_codes(file("out.db")), dump_codes(file("whole.db")));
+}
+
+TEST_F(SalvageTest, ALostFirstPageIsRebuiltInAnOldFileUpgradedOrNot) {
+  for (const char* old : {"schema_1.sqlite", "schema_1_first_draft.sqlite"}) {
+    for (const bool upgraded : {false, true}) {
+      SCOPED_TRACE(std::string(old) + (upgraded ? ", upgraded" : ""));
+      const fs::path path = file("old.db");
+      fs::copy_file(fs::path("tests/db/schemas") / old, path, fs::copy_options::overwrite_existing);
+      fs::permissions(path, fs::perms::owner_all);
+      if (upgraded) Store::open(path, Store::Mode::read_write);
+      bytes_ = content(path);
+      const SalvageResult result = salvaged(with_page(1, 'x'));
+      EXPECT_TRUE(result.schema_rebuilt);
+      EXPECT_EQ(result.trials, 9);
+      EXPECT_EQ(dump(file("out.db")), dump(path));
+    }
+  }
+}
+
+/// The rows of a table whose top page is lost are found by what they look like.
+TEST_F(SalvageTest, ALostTopPageOfATableCostsLittle) {
+  for (const char* table : {"trials", "trial_errors"}) {
+    const std::string page = column(
+        file("whole.db"), "SELECT rootpage FROM sqlite_schema WHERE name = '" + std::string(table) + "'");
+    const SalvageResult result = salvaged(with_page(std::stoul(page), '\0'));
+    EXPECT_EQ(result.trials, kTrials) << table;
+    EXPECT_EQ(dump(file("out.db")).size(), dump(file("whole.db")).size()) << table;
+  }
+}
+
+/// Errors of baselines never become those of trials: a trial would seem more accurate than it is.
+TEST_F(SalvageTest, ErrorsOfBaselinesAreNoneOfTrials) {
+  const std::string pages = column(file("whole.db"), "SELECT pageno FROM dbstat WHERE name = 'trial_errors'");
+  std::string bytes = with_page(1, 'x');
+  std::istringstream numbers(pages);
+  for (std::size_t page; numbers >> page;) bytes.replace((page - 1) * kPage, kPage, kPage, '\0');
+  EXPECT_EQ(salvaged(bytes).trials, kTrials);
+  EXPECT_EQ(column(file("out.db"), "SELECT count(*) FROM trial_errors"), "0\n");
+  EXPECT_EQ(column(file("out.db"), "SELECT count(*) FROM baseline_errors"), "3\n");
 }
 
 TEST_F(SalvageTest, LostSessionsCostNoTrials) {

@@ -225,7 +225,11 @@ TEST_F(ReportTest, WrongFiltersSayWhatIsThere) {
   EXPECT_THAT(message({.device = "mi300"}), testing::AllOf(HasSubstr("mi300"), HasSubstr("NVIDIA H200")));
   EXPECT_THAT(message({.problem = "conv2d n=1"}),
               testing::AllOf(HasSubstr("conv2d n=1"), HasSubstr("conv1d n=16")));
-  EXPECT_THAT(message({.since = "yesterday"}), HasSubstr("2026-01-31"));
+  for (const char* since : {"yesterday", "2026-02-30", "2025-02-29", "2026-00-10", "2026-13-01", "2026-01-00",
+                            "2026-01-31T24:00", "2026-01-31T12:60", "2026-01-31T12:00:60Z"})
+    EXPECT_THAT(message({.since = since}), testing::AllOf(HasSubstr(since), HasSubstr("2026-01-31")));
+  EXPECT_EQ(message({.since = "2024-02-29T23:59:59.999Z"}), "");
+  fs::remove(at("report.html"));
   EXPECT_FALSE(fs::exists(at("report.html")));
 }
 

@@ -135,6 +135,8 @@ TEST(SearchSpace, MistakesNameFileAndPlace) {
   EXPECT_EQ(message_of(ok, "[]"), "no error");
   EXPECT_THAT(message_of("{\n  \"a\": ]\n}"), HasSubstr("some.json: line 2, column 8"));
   EXPECT_THAT(message_of("{\"a\":"), HasSubstr("ends too early"));
+  EXPECT_THAT(message_of("8e448"), HasSubstr("some.json: holds a number that is too large"));
+  EXPECT_THAT(message_of(std::string(1'000'000, '[')), HasSubstr("some.json: holds more than 100 lists"));
   EXPECT_THAT(message_of("[1]"), HasSubstr("there is no ConfigurationSpace"));
   EXPECT_THAT(message_of("[]", "[]"), HasSubstr("some.json: the space declares no knobs"));
   EXPECT_THAT(message_of("3", "[]"), HasSubstr("TuningParameters is not a list"));

@@ -128,6 +128,8 @@ TEST_F(DatabaseActions, ExportAndImportGoThereAndBack) {
   EXPECT_EQ(run({"export", path("a.txt"), "--db", a}).status, 2);
   EXPECT_EQ(run({"export", path("no/such/a.csv"), "--db", a}).status, 2);
   EXPECT_EQ(run({"import", path("none.csv"), "--db", path("new.db")}).status, 2);
+  std::ofstream(path("notes.json")) << "a text file";
+  EXPECT_EQ(run({"import", path("notes.json"), "--db", path("new.db")}).status, 2);
   EXPECT_FALSE(std::filesystem::exists(path("new.db")));
 }
 

@@ -58,6 +58,11 @@ TEST_F(Loop, TunesStoresLooksUpRunsAndReports) {
   ASSERT_EQ(table.status, 0) << table.err;
   EXPECT_THAT(table.out, HasSubstr(kProblem));
 
+  const std::string stranger = "conv2d n=1 c=1 h=9 w=9 k=1 r=3 s=3";
+  const CommandResult nothing = run({"run", stranger, "--device", "cpu", "--allow", "exact"});
+  EXPECT_EQ(nothing.status, 1);
+  EXPECT_THAT(nothing.err, HasSubstr("store a result: knobwise tune '" + stranger + "' --db"));
+
   const CommandResult report = run({"report", "-o", folder_ / "report.html"});
   ASSERT_EQ(report.status, 0) << report.err;
   EXPECT_THAT(read_file(folder_ / "report.html"), HasSubstr("<html"));

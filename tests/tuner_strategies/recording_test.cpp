@@ -86,6 +86,8 @@ TEST_F(RecordingFile, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(error(), HasSubstr("cannot be read"));
   write("{");
   EXPECT_THAT(error(), HasSubstr("is not JSON"));
+  write("{\"results\": " + std::string(1'000'000, '['));
+  EXPECT_THAT(error(), HasSubstr("in each other"));
   write("[1]");
   EXPECT_THAT(error(), HasSubstr("is not a T4 file"));
   write(document({R"({"configuration": 3})"}));

@@ -156,12 +156,6 @@ LayeredStore open_databases(const std::vector<std::filesystem::path>& paths) {
   std::vector<std::string> reasons;
   for (const auto& path : paths) {
     try {
-      if (path.empty()) throw UserError("the path of the database is empty: give a file name");
-      if (!std::filesystem::exists(path)) {
-        throw UserError(
-            fmt::format("{}: there is no such database; 'knobwise tune PROBLEM --db {}' makes one",
-                        path.string(), path.string()));
-      }
       stores.push_back(Store::open(path, Store::Mode::read_only));
     } catch (const UserError& error) {
       reasons.push_back(error.what());

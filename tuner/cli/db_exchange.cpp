@@ -79,10 +79,9 @@ int db_import(const std::vector<std::string>& arguments) {
     if (!std::ifstream(file) || std::filesystem::is_directory(file))
       throw UserError(fmt::format("{}: cannot be read; check the name", file));
   }
-  Store store = Store::open(paths.front(), Store::Mode::read_write);
   for (std::size_t i = 0; i < files.size(); ++i) {
     std::ifstream in(files[i], std::ios::binary);
-    const MergeResult added = import_database(store, formats[i], in, files[i]);
+    const MergeResult added = import_database(paths.front(), formats[i], in, files[i]);
     std::cout << fmt::format("{}: {} sessions, {} trials added\n", files[i], added.sessions, added.trials);
   }
   return kSuccess;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/device.h"
+#include "search_spaces/user_error.h"
 #include "tuner/cli/db.h"
 #include "tuner/cli/staleness.h"
 
@@ -114,9 +115,16 @@ int db_info(const std::vector<std::string>& arguments) {
   const LayeredStore stores = open_databases(database_paths(*variables));
   const std::vector<DeviceInfo> here = list_devices(nullptr);
   nlohmann::json document = nlohmann::json::array();
+  std::size_t readable = 0;
   for (std::size_t i = 0; i < stores.size(); ++i) {
-    const Layer layer = look_into(stores.layer(i), here);
-    variables->count("json") ? document.push_back(to_json(layer)) : print(layer);
+    try {
+      const Layer layer = look_into(stores.layer(i), here);
+      variables->count("json") ? document.push_back(to_json(layer)) : print(layer);
+      ++readable;
+    } catch (const UserError& error) {  // damage that shows only now
+      if (readable == 0 && i + 1 == stores.size()) throw;
+      std::cerr << "note: " << error.what() << "; the other databases serve\n";
+    }
   }
   if (variables->count("json")) print_json(document);
   return kSuccess;

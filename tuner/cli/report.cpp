@@ -76,16 +76,19 @@ int report(const std::vector<std::string>& arguments) {
   const bool live = variables->count("live") > 0;
   check_live_options(*variables, live);
   const auto paths = database_paths(*variables);
-  open_databases(paths);  // says what is wrong with a file before anything is written
   ReportOptions report_options;
   if (variables->count("problem")) {
     report_options.problem = Problem::parse((*variables)["problem"].as<std::string>()).to_string();
   }
   if (variables->count("device")) report_options.device = (*variables)["device"].as<std::string>();
   if (variables->count("since")) report_options.since = (*variables)["since"].as<std::string>();
-  if (live) return serve(paths, report_options, live_place(*variables));
+  if (live) {
+    open_databases(paths);  // says what is wrong with a file
+    return serve(paths, report_options, live_place(*variables));
+  }
   const std::filesystem::path output = (*variables)["output"].as<std::string>();
-  write_report(paths, report_options, output);
+  for (const std::string& reason : write_report(paths, report_options, output))
+    std::cerr << "note: " << reason << "; the other databases serve\n";
   std::cout << "wrote " << output.string() << "\n";
   return kSuccess;
 }

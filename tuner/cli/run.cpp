@@ -83,6 +83,13 @@ nlohmann::json to_json(const Row& row) {
   return document;
 }
 
+// The databases that can be read, those that cannot having been said; none where none is there yet.
+std::optional<LayeredStore> stores_of(const std::vector<std::filesystem::path>& paths, bool wanted) {
+  const bool any = std::ranges::any_of(paths, [](const auto& path) { return std::filesystem::exists(path); });
+  if (wanted || any) return open_databases(paths);
+  return std::nullopt;
+}
+
 // The fastest stored baseline of a problem on a device, from the first database that has one.
 std::optional<BaselineRecord> stored_baseline(const LayeredStore& stores, const Problem& problem,
                                               const DeviceInfo& device) {
@@ -115,6 +122,19 @@ std::vector<Problem> stored_problems(const LayeredStore& stores, const DeviceInf
   std::vector<Problem> problems;
   for (const std::string& line : lines) problems.push_back(Problem::parse(line));
   return problems;
+}
+
+// The lookup's answer; where it has none, that and what would give it one is said.
+std::optional<Plan> plan_for(Dispatcher& dispatcher, const Problem& problem, const Requirement& requirement,
+                             const std::filesystem::path& database) {
+  try {
+    return dispatcher.plan(problem, requirement);
+  } catch (const UserError& error) {
+    std::cerr << fmt::format(
+        "knobwise: {}; store a result: knobwise tune '{}' --db {}, or allow more steps\n", error.what(),
+        problem.to_string(), database.string());
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -159,9 +179,12 @@ int run(const std::vector<std::string>& arguments) {
   requirement.accuracy = accuracy(*variables);
   requirement.allow = ProvenanceSet::parse((*variables)["allow"].as<std::string>());
 
-  std::optional<LayeredStore> stores;
-  if (all || std::filesystem::exists(dispatching.databases.front()))
-    stores = open_databases(dispatching.databases);
+  const std::vector<std::filesystem::path> given = dispatching.databases;
+  const std::optional<LayeredStore> stores = stores_of(given, all);
+  if (stores) {
+    dispatching.databases.clear();
+    for (std::size_t i = 0; i < stores->size(); ++i) dispatching.databases.push_back(stores->layer(i).path());
+  }
   std::vector<Problem> problems;
   if (all) {
     problems = stored_problems(*stores, info);
@@ -174,16 +197,21 @@ int run(const std::vector<std::string>& arguments) {
   for (const std::string& note : dispatcher.notes()) std::cerr << "note: " << note << "\n";
 
   std::vector<Row> rows;
-  bool accepted = true;
+  bool accepted = true, served = true;
   for (const Problem& problem : problems) {
     if (all) std::cerr << fmt::format("running {}\n", problem.to_string());
-    Plan plan = dispatcher.plan(problem, requirement);
+    std::optional<Plan> plan = plan_for(dispatcher, problem, requirement, given.front());
+    if (!plan) {
+      served = false;
+      continue;
+    }
     const std::uint64_t seed = variables->count("seed") ? cli::seed(*variables) : std::random_device{}();
-    const Outcome outcome = run_plan(plan, device, *requirement.accuracy, seed);
-    rows.push_back({problem, plan.description(), outcome,
+    const Outcome outcome = run_plan(*plan, device, *requirement.accuracy, seed);
+    rows.push_back({problem, plan->description(), outcome,
                     stores ? stored_baseline(*stores, problem, info) : std::nullopt});
     accepted = accepted && outcome.accepted;
   }
+  if (rows.empty()) return kJobFailed;
   if (variables->count("json")) {
     nlohmann::json document = nlohmann::json::array();
     for (const Row& row : rows) document.push_back(to_json(row));
@@ -193,7 +221,7 @@ int run(const std::vector<std::string>& arguments) {
   } else {
     print(rows.front(), requirement.accuracy->to_string());
   }
-  return accepted ? kSuccess : kJobFailed;
+  return accepted && served ? kSuccess : kJobFailed;
 }
 
 }  // namespace knobwise::cli

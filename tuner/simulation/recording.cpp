@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "search_spaces/json_text.h"
 #include "search_spaces/user_error.h"
 #include "tuner/simulation/gzip_file.h"
 
@@ -18,6 +19,7 @@ using nlohmann::json;
 constexpr double kFailed = std::numeric_limits<double>::infinity();
 
 json parse_without_samples(const std::string& text, const std::string& path) {
+  require_shallow_json(text, path);
   // The samples of every trial are most of the file and are not needed.
   const json::parser_callback_t keep = [](int, json::parse_event_t event, json& parsed) {
     return event != json::parse_event_t::key || parsed != "runtimes";
