@@ -202,9 +202,10 @@ std::string any_definition(bool of_rows) {
 
 }  // namespace
 
-std::vector<FoundTable> list_tables_anew(const std::string& damaged, const fs::path& target) {
-  const Pages pages(damaged);
+std::vector<FoundTable> list_tables_anew(std::string damaged, const fs::path& target) {
+  const Pages pages(std::move(damaged));
   const std::vector<std::uint32_t> roots = pages.roots();
+  if (roots.empty()) return {};
   const auto name = [](std::uint32_t root) { return fmt::format("tree_{}", root); };
 
   NewList list(pages, target);

@@ -19,6 +19,6 @@ struct FoundTable {
 /// tables: each tree of pages that no other page refers to, under the columns that its rows have. Pages that
 /// the damaged file no longer used are found as well: what is likely to be newer comes first. Throws
 /// SQLite::Exception.
-std::vector<FoundTable> list_tables_anew(const std::string& damaged, const std::filesystem::path& target);
+std::vector<FoundTable> list_tables_anew(std::string damaged, const std::filesystem::path& target);
 
 }  // namespace knobwise

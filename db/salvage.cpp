@@ -249,6 +249,15 @@ class Rescue {
       }
     }
     if (broken) result_.damaged.push_back(name);
+    if (broken || !found_.empty()) remove_incomplete_errors(name, owner);
+  }
+
+  /// The row that is lost may be the one that said how inaccurate a trial is: unknown is better than part of
+  /// it.
+  void remove_incomplete_errors(const char* name, const char* owner) {
+    constexpr int kDistributions = 3;
+    out_.exec(fmt::format("DELETE FROM {} WHERE {} IN (SELECT {} FROM {} GROUP BY {} HAVING count(*) < {})",
+                          name, owner, owner, name, owner, kDistributions));
   }
 
   void replace_lost_sessions() {
