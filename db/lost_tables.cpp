@@ -101,13 +101,14 @@ const std::vector<Shape>& shapes() {
       {"devices", "id, " + column_names<DeviceRecord>().names, {"integer", "text", "text"}},
       {"environments", "id, " + column_names<EnvironmentRecord>().names, {"integer", "text", "text"}},
       {"problems", "id, " + column_names<ProblemRecord>().names, {"integer", "text", "text"}},
-      {"families", "id, " + column_names<FamilyRecord>().names, {"integer", "text", "text"}},
+      // SQLite's own list of tables has the page of each where a family has its hash.
+      {"families", "id, " + column_names<FamilyRecord>().names, {"integer", "text", "text", "text"}},
       {"sessions", "id, " + column_names<SessionRecord>().names, {"integer", "text", "integer"}},
       // Schema 2 has a column more than schema 1.
       {"trials", "id, " + column_names<TrialRecord>().names + ", allclose", {"integer", "integer"}},
       {"trials", "id, " + column_names<TrialRecord>().names, {"integer", "integer"}},
       {"baselines", "id, " + column_names<BaselineRecord>().names, {"integer", "integer"}},
-      {"machine_code", "id, hash, image_bytes, image", {"integer", "text", "integer"}},
+      {"machine_code", "id, hash, image_bytes, image", {"integer", "text", "integer", "blob"}},
       {"trial_code", "trial, code", {"integer", "integer"}},
       {"errors", "owner, " + column_names<ErrorRecord>().names, {"integer", "text"}, false},
   };
