@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "db/columns.h"
+#include "db/connection.h"
 
 namespace knobwise {
 namespace {
@@ -84,8 +85,8 @@ class Pages {
 /// How the rows of a table look: their columns, the key first, and of which type the first of them are.
 struct Shape {
   const char* table;
-  std::string columns;
   std::vector<const char*> types;
+  std::string columns = {};
   bool of_rows = true;  ///< False for a table without ids, which is stored as an index.
 
   std::string definition() const {
@@ -96,22 +97,40 @@ struct Shape {
   }
 };
 
-const std::vector<Shape>& shapes() {
-  static const std::vector<Shape> all = {
-      {"devices", "id, " + column_names<DeviceRecord>().names, {"integer", "text", "text"}},
-      {"environments", "id, " + column_names<EnvironmentRecord>().names, {"integer", "text", "text"}},
-      {"problems", "id, " + column_names<ProblemRecord>().names, {"integer", "text", "text"}},
+/// The columns of a table in the order in which its rows hold them.
+std::string stored_columns(SQLite::Database& database, const char* table) {
+  SQLite::Statement query(database, "SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid");
+  query.bind(1, table);
+  std::string columns;
+  while (query.executeStep()) columns += (columns.empty() ? "" : ", ") + query.getColumn(0).getString();
+  return columns;
+}
+
+std::vector<Shape> make_shapes() {
+  Connection newest = open_in_memory();
+  std::vector<Shape> shapes = {
+      {"trials", {"integer", "integer"}},
+      {"devices", {"integer", "text", "text"}},
+      {"environments", {"integer", "text", "text"}},
+      {"problems", {"integer", "text", "text"}},
       // SQLite's own list of tables has the page of each where a family has its hash.
-      {"families", "id, " + column_names<FamilyRecord>().names, {"integer", "text", "text", "text"}},
-      {"sessions", "id, " + column_names<SessionRecord>().names, {"integer", "text", "integer"}},
-      // Schema 2 has a column more than schema 1.
-      {"trials", "id, " + column_names<TrialRecord>().names + ", allclose", {"integer", "integer"}},
-      {"trials", "id, " + column_names<TrialRecord>().names, {"integer", "integer"}},
-      {"baselines", "id, " + column_names<BaselineRecord>().names, {"integer", "integer"}},
-      {"machine_code", "id, hash, image_bytes, image", {"integer", "text", "integer", "blob"}},
-      {"trial_code", "trial, code", {"integer", "integer"}},
-      {"errors", "owner, " + column_names<ErrorRecord>().names, {"integer", "text"}, false},
+      {"families", {"integer", "text", "text", "text"}},
+      {"sessions", {"integer", "text", "integer"}},
+      {"baselines", {"integer", "integer"}},
+      {"machine_code", {"integer", "text", "integer", "blob"}},
+      {"trial_code", {"integer", "integer"}},
   };
+  for (Shape& shape : shapes) shape.columns = stored_columns(newest.database, shape.table);
+  // Schema 2 has a column more than schema 1.
+  Shape older = shapes.front();
+  older.columns.resize(older.columns.rfind(", allclose"));
+  shapes.push_back(older);
+  shapes.push_back({"errors", {"integer", "text"}, "owner, " + column_names<ErrorRecord>().names, false});
+  return shapes;
+}
+
+const std::vector<Shape>& shapes() {
+  static const std::vector<Shape> all = make_shapes();
   return all;
 }
 

@@ -84,6 +84,7 @@ class Rescue {
     result_.trials = count("trials");
     result_.baselines = count("baselines");
     result_.codes = count("trial_code");
+    result_.errors = count("trial_errors") + count("baseline_errors");
     return result_;
   }
 
@@ -317,7 +318,7 @@ SalvageResult rescue(const fs::path& damaged, std::vector<FoundTable> found, con
 
 /// How much came out.
 std::int64_t yield(const SalvageResult& result) {
-  return result.problems + result.sessions + result.trials + result.baselines + result.codes;
+  return result.problems + result.sessions + result.trials + result.baselines + result.codes + result.errors;
 }
 
 void remove_database(const fs::path& path) {

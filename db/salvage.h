@@ -11,6 +11,7 @@ namespace knobwise {
 struct SalvageResult {
   std::int64_t devices = 0, environments = 0, problems = 0, families = 0, sessions = 0;
   std::int64_t trials = 0, baselines = 0, codes = 0;
+  std::int64_t errors = 0;           ///< Measured errors, of trials and baselines.
   std::int64_t refused = 0;          ///< Rows that were read and break a rule of the schema.
   std::int64_t orphans = 0;          ///< Rows left out because what they refer to is lost.
   std::vector<std::string> damaged;  ///< Tables of which parts cannot be read.

@@ -120,7 +120,8 @@ TEST_F(SalvageTest, ALostFirstPageIsRebuilt) {
 
 /// Where a table begins differs from file to file: in a copy, in one that a new version upgraded.
 TEST_F(SalvageTest, ALostFirstPageIsRebuiltInACopy) {
-  SQLite::Database(file("whole.db").string()).exec("VACUUM INTO '" + file("copy.db").string() + "'");
+  SQLite::Database(file("whole.db").string(), SQLite::OPEN_READWRITE)
+      .exec("VACUUM INTO '" + file("copy.db").string() + "'");
   bytes_ = content(file("copy.db"));
   const SalvageResult result = salvaged(with_page(1, 'x'));
   EXPECT_TRUE(result.schema_rebuilt);

@@ -32,7 +32,7 @@ class UnusableFiles : public ::testing::Test {
     const CommandResult tuned = run({"tune", kProblem, "--device", "cpu", "--family", "direct_conv",
                                      "--max-trials", "1", "--db", path("good.db")});
     ASSERT_EQ(tuned.status, 0) << tuned.err;
-    SQLite::Database(path("good.db")).exec("VACUUM INTO '" + path("whole.db") + "'");
+    SQLite::Database(path("good.db"), SQLite::OPEN_READWRITE).exec("VACUUM INTO '" + path("whole.db") + "'");
     whole_ = content(path("whole.db"));
     std::ofstream(path("problems.txt")) << kProblem << "\n";
   }
