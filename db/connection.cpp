@@ -65,6 +65,15 @@ void require_database_header(SQLite::Database& database, const fs::path& path) {
   if (size < kSmallestPage) throw SQLite::Exception("no whole page", SQLITE_CORRUPT);
 }
 
+/// Reads one row of every table: the damage that this meets is found before anything is written or looked up.
+void require_readable_tables(SQLite::Database& database) {
+  SQLite::Statement tables(
+      database,
+      "SELECT format('SELECT 1 FROM \"%w\" NOT INDEXED LIMIT 1', name) FROM sqlite_schema "
+      "WHERE type = 'table' AND name NOT LIKE 'sqlite_%'");
+  while (tables.executeStep()) SQLite::Statement(database, tables.getColumn(0).getString()).executeStep();
+}
+
 /// Reads the identity in one transaction: another process may be creating the schema right now.
 Identity identify(SQLite::Database& database, const fs::path& path) {
   require_database_header(database, path);
@@ -78,6 +87,7 @@ Identity identify(SQLite::Database& database, const fs::path& path) {
         "'{}' is the database of another application: give another path; the file was left as it is",
         path.string()));
   }
+  require_readable_tables(database);
   return {.version = version};
 }
 

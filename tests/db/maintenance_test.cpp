@@ -132,7 +132,7 @@ TEST_F(MaintenanceTest, ASoundFileHasNoFindings) {
 TEST_F(MaintenanceTest, FindsDamagedPages) {
   fill(300, 2);
   store_.reset();
-  for (const char* name : {"problems", "trials", "trial_errors", "trials_by_time", "tallies"}) {
+  for (const char* name : {"trials", "trial_errors", "trials_by_time"}) {
     const auto page = std::stoul(
         column(file("tuned.db"), "SELECT max(pageno) FROM dbstat WHERE name = '" + std::string(name) + "'"));
     std::string bytes = content(file("tuned.db"));

@@ -62,6 +62,7 @@ class UnusableFiles : public ::testing::Test {
     write("cut.db", whole_.substr(0, whole_.size() / 2));
     write("cut_short.db", whole_.substr(0, 100));
     std::string flipped = whole_;
+    // The first byte of the second page, where the devices are.
     flipped[kPage] = static_cast<char>(flipped[kPage] ^ 0xff);
     write("flipped.db", flipped);
     flipped = whole_;
