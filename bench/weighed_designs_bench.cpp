@@ -20,7 +20,7 @@
 namespace knobwise {
 namespace {
 
-constexpr double kSeconds = 0.4;  // of timing a design
+constexpr double kSeconds = 0.25;  // of timing a design
 
 // Says how each design did.
 class Listener : public SessionListener {

@@ -6,6 +6,7 @@
 
 #include "db/identifiers.h"
 #include "db/store.h"
+#include "kernels/device.h"
 #include "reports/ceilings.h"
 #include "tests/tuner/command.h"
 
@@ -13,7 +14,6 @@ namespace knobwise::test {
 namespace {
 
 using testing::HasSubstr;
-using testing::StartsWith;
 
 constexpr const char* kProblem = "conv2d n=1 c=8 h=16 w=16 k=16 r=3 s=3 bias | relu";
 
@@ -89,6 +89,26 @@ TEST_F(ReferenceBench, LeavesAGapWhereOneSideIsNotStored) {
   EXPECT_GT(std::stod(cells[2]), 0);
   EXPECT_EQ(cells[3], "-");
   EXPECT_EQ(cells[4], "-");
+}
+
+// The errors on record are not trusted.
+TEST_F(ReferenceBench, SaysWhenTheOutputMissesTheRequirement) {
+  if (!open_device("cpu")->info().bf16) GTEST_SKIP() << "this processor multiplies no bf16";
+  tune({"--max-trials", "1", "--family", "direct_conv"});
+  {
+    Store store = Store::open(folder_ / "a.db", Store::Mode::read_write);
+    TrialRecord trial = store.trials(1, 1).front();
+    const std::size_t precision = trial.configuration.find("fp32");
+    ASSERT_NE(precision, std::string::npos);
+    trial.configuration.replace(precision, 4, "bf16");
+    trial.timing->time_us = trial.timing->min_us = trial.timing->mean_us = 1e-3;
+    trial.session_order = store.next_session_order(trial.session);
+    store.insert_trial(trial);
+  }
+  const CommandResult result = bench("a.db");
+  EXPECT_EQ(result.status, 1) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("NOT MET"));
+  EXPECT_THAT(result.out, HasSubstr("precision=bf16"));
 }
 
 TEST_F(ReferenceBench, SaysWhatIsMissing) {
