@@ -1,135 +1,348 @@
-// What asking and running through the runtime costs on the host. KNOBWISE_BENCH_DEVICE chooses the device
-// ("cpu").
-//
-// For scale, as their makers or users report it: oneDNN's primitive cache hit ~5 us, cuDNN building a graph
-// for a new shape 65-260 ms, a Triton launch 3-6 us.
-#include <benchmark/benchmark.h>
+// What asking and running through the runtime costs, beside its goals and what the field reports:
+//   knobwise_runtime_bench [DEVICE] [DATABASE]
+// DEVICE is cpu (the default) or cuda:N. Without a DATABASE a small one with stored code is made. With one,
+// made by `knobwise tune|sweep --store-code` on this machine, every problem in it is also dispatched and
+// timed against the time on record. One self-contained executable, so that it can be carried to the machine
+// of interest.
+#include <fmt/format.h>
+#include <malloc.h>
+#include <time.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <new>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
 
+#include "bench/bare_launch.h"
+#include "db/store.h"
 #include "include/knobwise/dispatcher.h"
 #include "kernels/device.h"
-#include "kernels/family.h"
+#include "kernels/tensors.h"
+#include "runtime/records.h"
+#include "tests/runtime/record_trial.h"
+#include "tuner/cli/plan_run.h"
+
+namespace {
+
+std::atomic<long> live_bytes{0};
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  void* data = std::malloc(bytes ? bytes : 1);
+  if (!data) throw std::bad_alloc();
+  live_bytes += static_cast<long>(malloc_usable_size(data));
+  return data;
+}
+void operator delete(void* data) noexcept {
+  if (data) live_bytes -= static_cast<long>(malloc_usable_size(data));
+  std::free(data);
+}
+void operator delete(void* data, std::size_t) noexcept {
+  operator delete(data);
+}
 
 namespace {
 
 using namespace knobwise;
+using Clock = std::chrono::steady_clock;
 
 constexpr const char* kLine = "conv2d n=1 c=1 h=3 w=3 k=1 r=3 s=3 bias | div 2 | leaky_relu 0.01";
+constexpr int kProcesses = 15;  // of which the median counts
 
-std::string device_name() {
-  const char* name = std::getenv("KNOBWISE_BENCH_DEVICE");
-  return name ? name : "cpu";
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-DispatcherOptions options() {
-  return {.databases = {}, .device = device_name(), .on_new_plan = [](const PlanDescription&) {}};
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
 }
 
-Dispatcher& dispatcher() {
-  static Dispatcher instance = [] {
-    Dispatcher made(options());
-    made.plan(kLine);  // so that no measurement includes the first time
-    return made;
-  }();
-  return instance;
+void row(const std::string& what, const std::string& measured, const std::string& goal = "",
+         const std::string& field = "") {
+  fmt::print("{:<52}{:>14}  {:<12}{}\n", what, measured, goal, field);
+  std::fflush(stdout);
 }
 
-void warm_plan_by_key(benchmark::State& state) {
-  const PlanKey key(Problem::parse(kLine));
-  for (auto _ : state) benchmark::DoNotOptimize(dispatcher().plan(key));
-}
-BENCHMARK(warm_plan_by_key)->ThreadRange(1, 16)->UseRealTime();
+struct Place {
+  std::string device;
+  std::filesystem::path folder, database;
+  std::string line = kLine;  // a problem that the database answers exactly
 
-void warm_plan_by_problem(benchmark::State& state) {
-  const Problem problem = Problem::parse(kLine);
-  const Requirement requirement;
-  for (auto _ : state) benchmark::DoNotOptimize(dispatcher().plan(problem, requirement));
-}
-BENCHMARK(warm_plan_by_problem)->ThreadRange(1, 16)->UseRealTime();
-
-void warm_plan_by_line(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(dispatcher().plan(kLine));
-}
-BENCHMARK(warm_plan_by_line);
-
-// A new dispatcher whose code is in the cache on disk: opening, deciding and verifying.
-void first_plan_with_cached_code(benchmark::State& state) {
-  dispatcher().plan(kLine);
-  for (auto _ : state) {
-    Dispatcher fresh(options());
-    benchmark::DoNotOptimize(fresh.plan(kLine));
-  }
-}
-BENCHMARK(first_plan_with_cached_code)->Unit(benchmark::kMillisecond);
-
-// One tiny problem's tensors in device memory.
-struct Tensors {
-  std::unique_ptr<Device> device = open_device(device_name());
-  std::vector<std::unique_ptr<DeviceBuffer>> memory;
-  Buffers buffers;
-  std::vector<ConstBuffer> parameters;
-
-  explicit Tensors(const Problem& problem) {
-    const auto tensor = [&](std::int64_t elements) {
-      memory.push_back(device->allocate(static_cast<std::size_t>(elements) * 4, "tensor"));
-      device->fill_bytes(memory.back()->data(), 0, static_cast<std::size_t>(elements) * 4);
-      return memory.back()->data();
-    };
-    buffers.input = tensor(problem.input_extents().elements());
-    buffers.output = tensor(problem.output_extents().elements());
-    for (const ParameterSpec& spec : problem.parameters()) {
-      buffers.parameters.push_back(tensor(spec.elements()));
-      parameters.emplace_back(buffers.parameters.back(), static_cast<std::size_t>(spec.elements()) * 4);
-    }
+  DispatcherOptions options() const {
+    return {.databases = {database},
+            .trusted = {database},
+            .device = device,
+            .code_cache = folder / "code",
+            .on_new_plan = [](const PlanDescription&) {}};
   }
 };
 
-// On CUDA these count the launch alone: the queue is emptied outside the timed part.
-template <class Run>
-void time_runs(benchmark::State& state, Device& device, Run run) {
-  run();
-  int queued = 0;
-  for (auto _ : state) {
-    run();
-    if (++queued % 256 == 0) {
-      state.PauseTiming();
+// A database with one measured problem and its machine code.
+void make_database(const Place& place) {
+  DispatcherOptions options = place.options();
+  options.databases = options.trusted = {};
+  const Plan plan = Dispatcher(options).plan(kLine, {.allow = {Provenance::family_default}});
+  const std::unique_ptr<Device> device = open_device(place.device);
+  const KernelFamily& family = *find_family(device->info().backend, plan.description().family);
+  const Configuration& configuration = plan.description().configuration;
+  Store store = Store::open(place.database, Store::Mode::read_write);
+  const std::int64_t trial = test::record_trial(store, device->info(), plan.problem(), family, configuration,
+                                                1, plan.description().error.value());
+  const KernelInstance instance = family.instantiate(plan.problem(), configuration, device->info());
+  store.put_code(trial, compile(instance, device->info()).image);
+}
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Nanoseconds of its own processor time that one call costs each of so many threads at once: waiting for a
+// processor does not count, waiting for a cache line does.
+double time_calls(int threads, const std::function<void(int calls)>& call) {
+  std::atomic<int> ready{0};
+  std::atomic<bool> go{false};
+  std::vector<double> means(static_cast<std::size_t>(threads));
+  std::vector<std::thread> workers;
+  for (double& mean : means) {
+    workers.emplace_back([&] {
+      constexpr int kCalls = 1000;
+      call(kCalls);
+      ++ready;
+      while (!go) std::this_thread::yield();
+      const auto begin = Clock::now();
+      const double used = thread_seconds();
+      long calls = 0;
+      for (; seconds_since(begin) < 0.3; calls += kCalls) call(kCalls);
+      mean = 1e9 * (thread_seconds() - used) / static_cast<double>(calls);
+    });
+  }
+  while (ready < threads) std::this_thread::yield();
+  go = true;
+  for (std::thread& worker : workers) worker.join();
+  return std::accumulate(means.begin(), means.end(), 0.0) / threads;
+}
+
+void bench_plans(const Place& place) {
+  Dispatcher dispatcher(place.options());
+  const PlanKey key(Problem::parse(kLine));
+  const Requirement requirement;
+  dispatcher.plan(key);
+  for (int threads : {1, 2, 4, 8, 16}) {
+    row(fmt::format("warm plan from a key, {} thread{}", threads, threads > 1 ? "s" : ""),
+        fmt::format("{:.1f} ns", time_calls(threads,
+                                            [&](int calls) {
+                                              for (int i = 0; i < calls; ++i) dispatcher.plan(key);
+                                            })),
+        "< 100 ns", threads == 1 ? "oneDNN primitive cache hit ~5 us" : "");
+  }
+  for (int threads : {1, 16}) {
+    row(fmt::format("warm plan from a Problem, {} thread{}", threads, threads > 1 ? "s" : ""),
+        fmt::format("{:.1f} ns", time_calls(threads,
+                                            [&](int calls) {
+                                              for (int i = 0; i < calls; ++i)
+                                                dispatcher.plan(key.problem(), requirement);
+                                            })),
+        "< 1 us");
+  }
+}
+
+struct Tensors {
+  Tensors(Device& device, const Problem& problem)
+      : buffers(allocate_tensors(problem, [&](std::size_t bytes, std::string_view purpose) {
+          return memory.emplace_back(device.allocate(bytes, purpose))->data();
+        })) {
+    fill_tensors(device, problem, buffers, Distribution::uniform, 1);
+    for (const ParameterSpec& spec : problem.parameters())
+      parameters.emplace_back(buffers.parameters[parameters.size()], tensor_bytes(problem, spec.elements()));
+  }
+  std::vector<std::unique_ptr<DeviceBuffer>> memory;
+  Buffers buffers;
+  std::vector<ConstBuffer> parameters;
+};
+
+// Nanoseconds of one call of each, in turn, so that the machine's moods hit all alike. The queue is emptied
+// outside the timed part.
+std::vector<double> time_in_turn(Device& device, const std::vector<std::function<void()>>& calls) {
+  constexpr int kBatches = 200, kCalls = 200;
+  std::vector<std::vector<double>> samples(calls.size());
+  for (int batch = 0; batch < kBatches; ++batch) {
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const auto begin = Clock::now();
+      for (int call = 0; call < kCalls; ++call) calls[i]();
+      samples[i].push_back(1e9 * seconds_since(begin) / kCalls);
       device.synchronize();
-      state.ResumeTiming();
     }
   }
-  device.synchronize();
+  std::vector<double> medians;
+  for (const auto& sample : samples) medians.push_back(median(sample));
+  return medians;
 }
 
-void run_through_plan(benchmark::State& state) {
-  Plan plan = dispatcher().plan(kLine);
-  Tensors tensors(plan.problem());
+void bench_runs(const Place& place) {
+  DispatcherOptions options = place.options();
+  Dispatcher dispatcher(options);
+  Plan plan = dispatcher.plan(kLine, {.allow = {Provenance::exact, Provenance::family_default}});
+  const std::unique_ptr<Device> device = open_device(place.device);
+  Tensors tensors(*device, plan.problem());
   plan.prepare(tensors.parameters);
-  time_runs(state, *tensors.device, [&] {
-    plan.run({tensors.buffers.input, plan.input_bytes()}, {tensors.buffers.output, plan.output_bytes()});
-  });
-}
-BENCHMARK(run_through_plan);
-
-// The same executable without the plan around it.
-void run_bare(benchmark::State& state) {
-  const PlanDescription description = dispatcher().plan(kLine).description();
-  const Problem problem = Problem::parse(kLine);
-  Tensors tensors(problem);
-  Device& device = *tensors.device;
-  const KernelFamily* family = find_family(device.info().backend, description.family);
-  const KernelInstance instance = family->instantiate(problem, description.configuration, device.info());
-  const auto executable = device.load(instance, compile(instance, device.info()));
-  const auto packed = device.allocate(std::max<std::size_t>(1, executable->packed_bytes()), "packed");
-  const auto scratch = device.allocate(std::max<std::size_t>(1, executable->workspace_bytes()), "workspace");
+  const KernelFamily& family = *find_family(device->info().backend, plan.description().family);
+  const KernelInstance instance =
+      family.instantiate(plan.problem(), plan.description().configuration, device->info());
+  const CompiledCode code = compile(instance, device->info());
+  const auto executable = device->load(instance, code);
+  const auto packed = device->allocate(executable->packed_bytes(), "packed");
+  const auto workspace = device->allocate(executable->workspace_bytes(), "workspace");
   tensors.buffers.packed = packed->data();
-  tensors.buffers.workspace = scratch->data();
+  tensors.buffers.workspace = workspace->data();
   executable->prepare(tensors.buffers, nullptr);
-  time_runs(state, device, [&] { executable->run(tensors.buffers, nullptr); });
+  const auto bare = bench::bare_launch(*device, instance, code, tensors.buffers);
+  const ConstBuffer input(tensors.buffers.input, plan.input_bytes());
+  const MutableBuffer output(tensors.buffers.output, plan.output_bytes());
+  const auto times = time_in_turn(*device, {bare, [&] { plan.run(input, output); }});
+  row(fmt::format("a bare launch ({})",
+                  place.device == "cpu" ? "call of the compiled function" : "cuLaunchKernel"),
+      fmt::format("{:.0f} ns", times[0]));
+  row("Plan::run of the same kernel", fmt::format("{:.0f} ns", times[1]), "", "a Triton launch 3-6 us");
+  row("  overhead", fmt::format("{:.0f} ns", times[1] - times[0]), "< 300 ns");
 }
-BENCHMARK(run_bare);
+
+// In a process of its own: times from the start of the driver to the first plan.
+int first_plan(const Place& place) {
+  const auto start = Clock::now();
+  const std::unique_ptr<Device> device = open_device(place.device);
+  const double driver = seconds_since(start);
+  const auto begin = Clock::now();
+  Dispatcher dispatcher(place.options());
+  const double open = seconds_since(begin);
+  const Plan plan = dispatcher.plan(place.line);
+  fmt::print("{} {} {} {}\n", driver, open, seconds_since(begin), plan.description().stored_code ? 1 : 0);
+  return 0;
+}
+
+struct FirstPlan {
+  double driver_ms = 0, open_ms = 0, plan_ms = 0;
+  bool stored_code = false;
+};
+
+FirstPlan measure_first_plan(const Place& place, int processes) {
+  std::vector<double> drivers, opens, plans;
+  FirstPlan first;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  for (int i = 0; i < processes; ++i) {
+    const std::string command = fmt::format("'{}' first-plan '{}' '{}' '{}' '{}'", self, place.device,
+                                            place.folder.string(), place.database.string(), place.line);
+    FILE* pipe = popen(command.c_str(), "r");
+    double driver = 0, open = 0, plan = 0;
+    int stored = 0;
+    const int fields = pipe ? std::fscanf(pipe, "%lf %lf %lf %d", &driver, &open, &plan, &stored) : 0;
+    if (pipe) pclose(pipe);
+    if (fields != 4) throw std::runtime_error("a new process got no plan");
+    drivers.push_back(1e3 * driver), opens.push_back(1e3 * open), plans.push_back(1e3 * plan);
+    first.stored_code = stored != 0;
+  }
+  first.driver_ms = median(drivers), first.open_ms = median(opens), first.plan_ms = median(plans);
+  return first;
+}
+
+void bench_first_plan(const Place& place) {
+  const FirstPlan first = measure_first_plan(place, kProcesses);
+  if (!first.stored_code) throw std::runtime_error("the stored code was not used");
+  row("first plan in a new process, stored code", fmt::format("{:.2f} ms", first.plan_ms), "< 10 ms",
+      "cuDNN graph build 65-260 ms a shape");
+  row("  of it opening the dispatcher", fmt::format("{:.2f} ms", first.open_ms));
+  row("  before it, starting the device", fmt::format("{:.2f} ms", first.driver_ms), "(not counted)");
+}
+
+void bench_memory(const Place& place) {
+  constexpr int kFirst = 2, kProblems = 10;
+  Dispatcher dispatcher(place.options());
+  const auto plan = [&](int i) {
+    return dispatcher.plan(fmt::format("conv1d n=1 c=2 w={} k=4 s=3 bias | relu", 64 + 2 * i),
+                           {.allow = {Provenance::family_default}});
+  };
+  for (int i = 0; i < kFirst; ++i) plan(i);
+  const long before = live_bytes;
+  for (int i = kFirst; i < kProblems; ++i) plan(i);
+  const long problem = (live_bytes - before) / (kProblems - kFirst);
+  Plan prepared = plan(0);
+  const std::unique_ptr<Device> device = open_device(place.device);
+  const Tensors tensors(*device, prepared.problem());
+  const long unprepared = live_bytes;
+  prepared.prepare(tensors.parameters);
+  const long further = live_bytes - unprepared + static_cast<long>(sizeof(Plan));
+  const KernelFamily& family = *find_family(device->info().backend, prepared.description().family);
+  const KernelInstance instance =
+      family.instantiate(prepared.problem(), prepared.description().configuration, device->info());
+  const CompiledCode compiled = compile(instance, device->info());
+  const long unloaded = live_bytes;
+  const auto executable = device->load(instance, compiled);
+  const long loaded = live_bytes - unloaded;
+  row("memory of a problem's plan, besides its code", fmt::format("{} B", problem - loaded), "< 1 KB");
+  row("  its loaded code's launches", fmt::format("{} B", loaded));
+  row("memory of a further plan of it, prepared", fmt::format("{} B", further));
+}
+
+// Every problem on record: its first plan in a new process, and its time through the library against the time
+// that the tuner measured.
+void bench_dispatched(Place place) {
+  fmt::print("\n{:<52}{:>14}{:>14}{:>10}  {}\n", "on record", "stored", "dispatched", "goal 1%",
+             "first plan in a new process");
+  const Store store = Store::open(place.database, Store::Mode::read_only);
+  Dispatcher dispatcher(place.options());
+  for (const auto& [id, record] : store.problems()) {
+    place.line = record.line;
+    try {
+      Plan plan = dispatcher.plan(place.line, {.allow = {Provenance::exact}});
+      const double stored = plan.description().predicted_us.value();
+      const double now =
+          cli::run_plan(plan, place.device, AccuracyRequirement::parse("any"), 1).timing.summary_us;
+      const FirstPlan first = measure_first_plan(place, 3);
+      fmt::print("{:<52.50}{:>11.2f} us{:>11.2f} us{:>+9.1f}%  {:.2f} ms, {}\n", record.line, stored, now,
+                 100 * (now / stored - 1), first.plan_ms,
+                 first.stored_code ? "stored code" : "no stored code");
+    } catch (const UserError& error) {
+      fmt::print("{:<52.50}{}\n", record.line, error.what());
+    }
+  }
+}
 
 }  // namespace
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) try {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() == 5 && arguments[0] == "first-plan")
+    return first_plan({arguments[1], arguments[2], arguments[3], arguments[4]});
+  std::string folder = (std::filesystem::temp_directory_path() / "knobwise-runtime-bench-XXXXXX").string();
+  if (!mkdtemp(folder.data())) throw std::runtime_error("no temporary folder can be made; set TMPDIR");
+  const Place place{arguments.empty() ? "cpu" : arguments[0], folder,
+                    std::filesystem::path(folder) / "bench.db"};
+  make_database(place);
+  const std::unique_ptr<Device> device = open_device(place.device);
+  fmt::print("{} ({}), {} processors here\n{:<52}{:>14}  {:<12}{}\n", device->info().name, place.device,
+             std::thread::hardware_concurrency(), "", "measured", "goal", "the field");
+  bench_plans(place);
+  bench_runs(place);
+  bench_first_plan(place);
+  bench_memory(place);
+  if (arguments.size() > 1)
+    bench_dispatched({place.device, place.folder, std::filesystem::absolute(arguments[1])});
+  std::filesystem::remove_all(folder);
+  return 0;
+} catch (const std::exception& error) {
+  fmt::print(stderr, "knobwise_runtime_bench: {}\n", error.what());
+  return 1;
+}

@@ -36,7 +36,7 @@ std::string key_of(const KernelInstance& instance, const DeviceInfo& target) {
   // The CPU's code is made for the very processor, which its name tells.
   const std::string context =
       fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", to_string(target.backend), target.architecture,
-                  target.backend == Backend::cpu ? target.name : "", target.compiler_version,
+                  target.backend == Backend::cpu ? target.name : "", compiler_version(target.backend),
                   compile_options(target), fmt::join(instance.compiler_options, "\n"));
   const XXH128_hash_t hash = XXH3_128bits_withSeed(instance.source.data(), instance.source.size(),
                                                    XXH3_64bits(context.data(), context.size()));

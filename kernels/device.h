@@ -114,7 +114,8 @@ struct DeviceState {
   std::optional<double> temperature_c;
 };
 
-/// One device in use. Calls on one object must not overlap, except those on its Executables.
+/// One device in use. Calls on one object must not overlap, except those on its Executables and those that
+/// say "thread-safe".
 class Device {
  public:
   virtual ~Device() = default;
@@ -125,6 +126,12 @@ class Device {
   virtual void upload(void* device, const void* host, std::size_t bytes) = 0;
   virtual void download(void* host, const void* device, std::size_t bytes) = 0;
   virtual void fill_bytes(void* device, unsigned char value, std::size_t bytes) = 0;
+  /// Why kernels of this device cannot use so many bytes at an address, in words that follow a name ("input:
+  /// ..."); nothing when they can, as far as the system tells. Some hundred nanoseconds; thread-safe.
+  virtual std::optional<std::string> memory_problem(const void*, std::size_t) const { return std::nullopt; }
+  /// Likewise of a stream.
+  virtual std::optional<std::string> stream_problem(Stream) const { return std::nullopt; }
+
   /// Waits for all queued work; throws TrialError if any of it failed.
   virtual void synchronize() = 0;
 
@@ -153,6 +160,10 @@ CompiledCode compile(const KernelInstance& instance, const DeviceInfo& target);
 /// The compiler's command and options that compile() would use, as one line: with the source, the target and
 /// the compiler's version they determine the code. Thread-safe.
 std::string compile_options(const DeviceInfo& target);
+
+/// NVRTC or the host compiler, with its version; empty when there is none. The first call asks the compiler,
+/// which takes tens of milliseconds. Thread-safe.
+std::string compiler_version(Backend backend);
 
 /// All devices of this machine: the CPU first, then every CUDA device. A backend that cannot be used adds one
 /// line to `notes`.

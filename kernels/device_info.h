@@ -39,7 +39,6 @@ struct DeviceInfo {
   int vector_registers = 0;      ///< CPU: 16 or 32.
   bool bf16 = false;             ///< The device multiplies bf16 natively.
   std::string driver_version;    ///< CUDA driver ("13.0"), or the kernel of the operating system.
-  std::string compiler_version;  ///< NVRTC or the host compiler, with its version; empty when there is none.
 
   /// The figures under the names constraints use, with the prefix `device_` (device_multiprocessors,
   /// device_vector_bytes, ...).

@@ -44,6 +44,10 @@ std::string compile_options(const DeviceInfo& target) {
   return target.backend == Backend::cpu ? cpu_compile_options(target) : cuda_compile_options(target);
 }
 
+std::string compiler_version(Backend backend) {
+  return backend == Backend::cpu ? cpu_compiler_version() : cuda_compiler_version();
+}
+
 std::vector<DeviceInfo> list_devices(std::vector<std::string>* notes) {
   std::vector<DeviceInfo> devices = {cpu_device_info()};
   for (DeviceInfo& device : cuda_device_infos(notes)) devices.push_back(std::move(device));

@@ -1,4 +1,7 @@
 // The C interface: statuses instead of exceptions.
+#include <algorithm>
+#include <cstring>
+#include <mutex>
 #include <new>
 #include <string>
 #include <utility>
@@ -14,7 +17,8 @@ struct knobwise_dispatcher {
 
 struct knobwise_plan {
   knobwise::Plan plan;
-  std::string description;
+  mutable std::once_flag asked = {};
+  mutable std::string description = {};  // made when it is asked for
 };
 
 namespace {
@@ -76,6 +80,34 @@ knobwise::Requirement to_requirement(const knobwise_requirement* given) {
   return requirement;
 }
 
+static_assert(static_cast<int>(knobwise::TuningState::failed) == KNOBWISE_TUNING_FAILED);
+
+knobwise::DispatcherOptions to_options(const knobwise_options* given) {
+  knobwise::DispatcherOptions options;
+  if (!given) return options;
+  options.databases = to_paths(given->databases, given->database_count, "databases");
+  options.trusted = to_paths(given->trusted, given->trusted_count, "trusted");
+  if (given->device) options.device = given->device;
+  if (given->code_cache) options.code_cache = given->code_cache;
+  options.tune_on_miss.seconds = given->tune_seconds;
+  options.tune_on_miss.limit_seconds = given->tune_limit_seconds;
+  if (given->tune_executable) options.tune_on_miss.executable = given->tune_executable;
+  if (given->on_new_plan) {
+    options.on_new_plan = [report = given->on_new_plan,
+                           context = given->context](const knobwise::PlanDescription& description) {
+      report(description.to_json().c_str(), context);
+    };
+  }
+  return options;
+}
+
+void copy_text(const std::string& text, char* to, std::size_t bytes) {
+  if (!to || bytes == 0) return;
+  const std::size_t length = std::min(text.size(), bytes - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = '\0';
+}
+
 }  // namespace
 
 extern "C" {
@@ -90,20 +122,18 @@ const char* knobwise_last_error(void) {
 
 knobwise_status knobwise_open(const char* const* databases, size_t count, const char* device,
                               knobwise_dispatcher** dispatcher) {
-  return knobwise_open_trusting(databases, count, nullptr, 0, device, dispatcher);
+  knobwise_options options = {};
+  options.databases = databases;
+  options.database_count = count;
+  options.device = device;
+  return knobwise_open_with(&options, dispatcher);
 }
 
-knobwise_status knobwise_open_trusting(const char* const* databases, size_t count, const char* const* trusted,
-                                       size_t trusted_count, const char* device,
-                                       knobwise_dispatcher** dispatcher) {
+knobwise_status knobwise_open_with(const knobwise_options* options, knobwise_dispatcher** dispatcher) {
   return guarded([&] {
     require(dispatcher, "dispatcher");
     *dispatcher = nullptr;
-    knobwise::DispatcherOptions options;
-    options.databases = to_paths(databases, count, "databases");
-    options.trusted = to_paths(trusted, trusted_count, "trusted");
-    if (device) options.device = device;
-    *dispatcher = new knobwise_dispatcher{knobwise::Dispatcher(std::move(options))};
+    *dispatcher = new knobwise_dispatcher{knobwise::Dispatcher(to_options(options))};
   });
 }
 
@@ -118,6 +148,20 @@ knobwise_status knobwise_refresh(knobwise_dispatcher* dispatcher) {
   });
 }
 
+knobwise_status knobwise_tuning(const knobwise_dispatcher* dispatcher, const char* problem,
+                                const knobwise_requirement* requirement, knobwise_tuning_state* state,
+                                char* message, size_t message_bytes) {
+  return guarded([&] {
+    require(dispatcher, "dispatcher");
+    require(problem, "problem");
+    require(state, "state");
+    const knobwise::TuningStatus status =
+        dispatcher->dispatcher.tuning(knobwise::Problem::parse(problem), to_requirement(requirement));
+    *state = static_cast<knobwise_tuning_state>(status.state);
+    copy_text(status.message, message, message_bytes);
+  });
+}
+
 knobwise_status knobwise_plan_create(knobwise_dispatcher* dispatcher, const char* problem,
                                      const knobwise_requirement* requirement, knobwise_plan** plan) {
   return guarded([&] {
@@ -126,8 +170,7 @@ knobwise_status knobwise_plan_create(knobwise_dispatcher* dispatcher, const char
     require(dispatcher, "dispatcher");
     require(problem, "problem");
     knobwise::Plan made = dispatcher->dispatcher.plan(std::string_view(problem), to_requirement(requirement));
-    std::string description = made.description().to_json();
-    *plan = new knobwise_plan{std::move(made), std::move(description)};
+    *plan = new knobwise_plan{std::move(made)};
   });
 }
 
@@ -136,7 +179,11 @@ void knobwise_plan_destroy(knobwise_plan* plan) {
 }
 
 const char* knobwise_plan_description(const knobwise_plan* plan) {
-  return plan ? plan->description.c_str() : nullptr;
+  if (!plan) return nullptr;
+  const knobwise_status status = guarded([plan] {
+    std::call_once(plan->asked, [plan] { plan->description = plan->plan.description().to_json(); });
+  });
+  return status == KNOBWISE_OK ? plan->description.c_str() : nullptr;
 }
 size_t knobwise_plan_input_bytes(const knobwise_plan* plan) {
   return plan ? plan->plan.input_bytes() : 0;

@@ -41,10 +41,13 @@ ErrorMetrics worst_of(const std::vector<ErrorRecord>& errors) {
   return worst;
 }
 
-// The software that makes and runs the code: another compiler or driver makes other code of the same source.
-bool same_software(const EnvironmentRecord& a, const EnvironmentRecord& b) {
-  return a.driver_version == b.driver_version && a.toolkit_version == b.toolkit_version &&
-         a.compiler == b.compiler;
+// Whether the software that made and ran a trial's code is at hand. Machine code that is there already leaves
+// the compiler out of it, which is slow to ask; otherwise another one makes other code of the same source.
+bool same_software(const EnvironmentRecord& there, const DeviceInfo& device, bool stored_code) {
+  if (there.driver_version != (device.backend == Backend::cuda ? device.driver_version : "")) return false;
+  if (stored_code) return true;
+  const EnvironmentRecord here = environment_record(device);
+  return there.toolkit_version == here.toolkit_version && there.compiler == here.compiler;
 }
 
 bool allows(const Requirement& requirement, const Configuration& configuration) {
@@ -103,31 +106,36 @@ const Choice* Core::find(const Problem& problem, const Requirement& requirement)
   return choices_.find(hash_of(problem, requirement), problem, requirement);
 }
 
+const Choice* Core::find(const PlanKey& key) const {
+  return choices_.find(key.hash(), key.problem(), key.requirement());
+}
+
 const Choice* Core::choose(const PlanKey& key) {
-  const auto find_key = [&] { return choices_.find(key.hash(), key.problem(), key.requirement()); };
-  if (const Choice* choice = find_key()) return choice;
+  if (const Choice* choice = find(key)) return choice;
   const Choice* choice = nullptr;
+  Decision decision;
   {
     const std::lock_guard lock(mutex_);
     // Another thread may have decided while this one waited.
-    if (const Choice* decided = find_key()) return decided;
-    choice = choices_.insert(decide(key));
+    if (const Choice* decided = find(key)) return decided;
+    decision = decide(key);
+    choice = choices_.insert(std::move(decision.choice));
   }
   if (options_.on_new_plan) {
-    options_.on_new_plan(choice->description);
+    options_.on_new_plan(decision.description);
   } else {
-    log_info(choice->description.to_string());
+    log_info(decision.description.to_string());
   }
   return choice;
 }
 
-std::unique_ptr<Choice> Core::decide(const PlanKey& key) {
+Core::Decision Core::decide(const PlanKey& key) {
   std::vector<std::string> notes;
   for (Provenance step : kProvenances) {
     if (!key.requirement().allow.contains(step)) continue;
     const std::size_t before = notes.size();
     for (Proposal& proposal : proposals(key, step, notes)) {
-      if (auto choice = realise(key, std::move(proposal), notes)) return choice;
+      if (auto decision = realise(key, std::move(proposal), notes)) return std::move(*decision);
     }
     if (notes.size() == before) notes.push_back(fmt::format("{}: nothing found", to_string(step)));
   }
@@ -135,6 +143,11 @@ std::unique_ptr<Choice> Core::decide(const PlanKey& key) {
   for (const std::string& note : notes) reasons += "; " + note;
   throw UserError(fmt::format("no allowed step of the lookup serves '{}' on {}{}", key.problem().to_string(),
                               device_->info().name, reasons));
+}
+
+bool Core::is_current(const FamilyRecord& record) const {
+  const KernelFamily* family = find_family(device_->info().backend, record.name);
+  return family && family_record(*family) == record;
 }
 
 std::vector<Core::Proposal> Core::proposals(const PlanKey& key, Provenance step,
@@ -168,9 +181,14 @@ std::vector<TrialRecord> Core::ranked(const Store& store, std::int64_t problem, 
                                       std::vector<std::string>* notes) {
   const Requirement& requirement = key.requirement();
   const AccuracyLimits limits = accuracy_limits(effective_accuracy(key.problem(), requirement));
-  CurrentVersions current;
-  if (!requirement.allow_stale) current.families = current_families(device_->info().backend);
-  BestAnswer answer = store.best(problem, device, limits, current);
+  const auto current = [&](const TrialRecord& trial) {
+    return requirement.allow_stale || is_current(store.family(trial.family));
+  };
+  // Mostly the fastest of all is current. Only otherwise every family is asked its version, for which the
+  // vendors' libraries are loaded.
+  BestAnswer answer = store.best(problem, device, limits);
+  if (answer.trial && !current(*answer.trial))
+    answer = store.best(problem, device, limits, current_families(device_->info().backend));
   if (notes && !answer.stale.empty()) {
     notes->push_back(
         fmt::format("{}: {} faster results are stale, measured with other kernel sources; tune again",
@@ -180,9 +198,7 @@ std::vector<TrialRecord> Core::ranked(const Store& store, std::int64_t problem, 
   if (!requirement.max_workspace_bytes && !requirement.deterministic) return {std::move(*answer.trial)};
   std::vector<TrialRecord> trials = store.trials(problem, device);
   std::erase_if(trials, [&](const TrialRecord& trial) {
-    if (trial.status != TrialStatus::ok || !meets(trial.errors, limits)) return true;
-    if (!current.families) return false;
-    return std::ranges::find(*current.families, store.family(trial.family)) == current.families->end();
+    return trial.status != TrialStatus::ok || !meets(trial.errors, limits) || !current(trial);
   });
   std::ranges::stable_sort(trials, {}, [](const TrialRecord& trial) { return trial.timing.value().time_us; });
   return trials;
@@ -214,11 +230,8 @@ std::vector<Core::Proposal> Core::stored(Layer& layer, const std::string& line, 
       description.based_on_device = device.record.name;
       description.device_match = to_string(match);
       description.stale = family != family_record(*proposal.family);
-      // Other sources, or another compiler, make other code than the tuner verified.
-      const EnvironmentRecord there = store.environment(trial.environment);
-      const EnvironmentRecord here = environment_record(device_->info());
-      proposal.verified = !description.stale && same_software(there, here);
-      proposal.same_driver = there.driver_version == here.driver_version;
+      proposal.verified = !description.stale;  // other sources make other code than the tuner verified
+      proposal.environment = store.environment(trial.environment);
       proposal.layer = &layer;
       proposal.trial = trial.id;
       found.push_back(std::move(proposal));
@@ -404,24 +417,26 @@ ErrorMetrics Core::known_or_verified(const Problem& problem, const KernelFamily&
   return measured;
 }
 
-// Compiles or builds, and verifies what the tuner has not verified for this problem. Null, with a note, if
+// Compiles or builds, and verifies what the tuner has not verified for this problem. Nothing, with a note, if
 // that fails.
-std::unique_ptr<Choice> Core::realise(const PlanKey& key, Proposal proposal,
-                                      std::vector<std::string>& notes) {
+std::optional<Core::Decision> Core::realise(const PlanKey& key, Proposal proposal,
+                                            std::vector<std::string>& notes) {
   const Problem& problem = key.problem();
   PlanDescription& description = proposal.description;
   const KernelFamily& family = *proposal.family;
   const auto reject = [&](const std::string& why) {
     notes.push_back(fmt::format("{}: {} {}: {}", to_string(description.provenance), family.name(),
                                 description.configuration.to_json(), why));
-    return nullptr;
+    return std::nullopt;
   };
   if (!allows(key.requirement(), description.configuration)) return reject("is not deterministic");
   try {
     std::unique_ptr<Executable> executable = load_stored(problem, proposal, notes);
     description.stored_code = executable != nullptr;
-    // That code is what the tuner verified; no compiler comes between.
-    const bool verified = executable ? proposal.same_driver : proposal.verified;
+    const bool measured = proposal.layer != nullptr;
+    const bool verified =
+        proposal.verified &&
+        (!measured || same_software(proposal.environment, device_->info(), description.stored_code));
     if (!executable) executable = load(problem, family, description.configuration);
     const auto limit = key.requirement().max_workspace_bytes;
     if (limit && executable->workspace_bytes() > *limit) {
@@ -444,8 +459,13 @@ std::unique_ptr<Choice> Core::realise(const PlanKey& key, Proposal proposal,
     const auto bytes = [&problem](const Extents& extents) {
       return static_cast<std::size_t>(extents.elements()) * size_of(problem.dtype);
     };
-    return std::make_unique<Choice>(Choice{key, std::move(description), std::move(executable),
-                                           bytes(problem.input_extents()), bytes(problem.output_extents())});
+    std::unique_ptr<Choice> choice(new Choice{.key = key,
+                                              .packed = PackedDescription(description),
+                                              .executable = std::move(executable),
+                                              .provenance = description.provenance,
+                                              .input_bytes = bytes(problem.input_extents()),
+                                              .output_bytes = bytes(problem.output_extents())});
+    return Decision{std::move(choice), std::move(description)};
   } catch (const std::exception& error) {
     // Whatever is wrong with this candidate, the next one may serve.
     return reject(error.what());

@@ -26,7 +26,9 @@ class Core {
   /// The choice for a key; decided now if it is asked for the first time. Throws UserError if no allowed step
   /// answers.
   const Choice* choose(const PlanKey& key);
+  /// Null for one that is not decided yet. No lock, no allocation.
   const Choice* find(const Problem& problem, const Requirement& requirement) const;
+  const Choice* find(const PlanKey& key) const;
 
   void refresh();
   std::vector<std::string> notes() const;
@@ -45,15 +47,20 @@ class Core {
   struct Proposal {
     const KernelFamily* family = nullptr;
     PlanDescription description;
-    bool verified = false;  // by the tuner, for this problem
-    // Where its machine code may be; it was verified as it is there, under the same driver or not.
+    bool verified = false;  // by the tuner, for this problem, as it would be made under `environment`
+    EnvironmentRecord environment;
+    // Where its machine code may be; it was verified as it is there.
     Layer* layer = nullptr;
     std::int64_t trial = 0;
-    bool same_driver = false;
   };
 
   void open_layers();
-  std::unique_ptr<Choice> decide(const PlanKey& key);
+  // A choice that is not published yet, and its description.
+  struct Decision {
+    std::unique_ptr<Choice> choice;
+    PlanDescription description;
+  };
+  Decision decide(const PlanKey& key);
   std::vector<Proposal> proposals(const PlanKey& key, Provenance step, std::vector<std::string>& notes);
   std::vector<Proposal> exact(const PlanKey& key, std::vector<std::string>& notes);
   std::vector<Proposal> nearest(const PlanKey& key, std::vector<std::string>& notes);
@@ -63,10 +70,11 @@ class Core {
   bool may_run_code(const Layer& layer) const;
   std::unique_ptr<Executable> load_stored(const Problem& problem, const Proposal& proposal,
                                           std::vector<std::string>& notes);
+  bool is_current(const FamilyRecord& record) const;
   std::vector<TrialRecord> ranked(const Store& store, std::int64_t problem, std::int64_t device,
                                   const PlanKey& key, const Layer& layer, std::vector<std::string>* notes);
   bool fits(const PlanKey& key, const KernelFamily& family, const Configuration& configuration) const;
-  std::unique_ptr<Choice> realise(const PlanKey& key, Proposal proposal, std::vector<std::string>& notes);
+  std::optional<Decision> realise(const PlanKey& key, Proposal proposal, std::vector<std::string>& notes);
   std::unique_ptr<Executable> load(const Problem& problem, const KernelFamily& family,
                                    const Configuration& configuration);
   ErrorMetrics known_or_verified(const Problem& problem, const KernelFamily& family,

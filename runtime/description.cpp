@@ -22,6 +22,22 @@ std::string_view to_string(Provenance provenance) {
   return "";
 }
 
+std::string_view to_string(TuningState state) {
+  switch (state) {
+    case TuningState::none:
+      return "none";
+    case TuningState::waiting:
+      return "waiting";
+    case TuningState::running:
+      return "running";
+    case TuningState::finished:
+      return "finished";
+    case TuningState::failed:
+      return "failed";
+  }
+  return "";
+}
+
 ProvenanceSet ProvenanceSet::parse(std::string_view text) {
   if (text == "all") return all();
   ProvenanceSet set{};

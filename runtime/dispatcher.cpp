@@ -4,7 +4,9 @@
 
 #include <array>
 #include <atomic>
+#include <cmath>
 
+#include "runtime/background_tuner.h"
 #include "runtime/core.h"
 #include "search_spaces/user_error.h"
 
@@ -12,7 +14,7 @@ namespace knobwise {
 
 namespace {
 
-constexpr std::size_t kHandles = 16;
+constexpr std::size_t kHandles = 64;
 
 // Each thread has its place, so that threads that ask at once count their references in different cache
 // lines.
@@ -22,25 +24,47 @@ std::size_t place_of_thread() {
   return place;
 }
 
+std::unique_ptr<runtime_detail::BackgroundTuner> make_tuner(const DispatcherOptions& options,
+                                                            const DeviceInfo& device) {
+  const TuneOnMiss& tune = options.tune_on_miss;
+  if (tune.seconds == 0) return nullptr;
+  if (!(tune.seconds > 0 && std::isfinite(tune.seconds)) ||
+      !(tune.limit_seconds >= 0 && std::isfinite(tune.limit_seconds)))
+    throw UserError("tune_on_miss: give seconds above 0, and no negative limit");
+  if (options.databases.empty())
+    throw UserError("tune_on_miss: name a database that takes the results, the first of `databases`");
+  return std::make_unique<runtime_detail::BackgroundTuner>(runtime_detail::TuningSettings{
+      .options = tune,
+      .database = options.databases.front(),
+      .code_cache = options.code_cache.empty() ? CodeCache::default_folder() : options.code_cache,
+      .device = device,
+      .log = !options.on_new_plan});
+}
+
+// Holds one reference of the core. Its own count of references lies in front of it, in the same allocation:
+// the alignment keeps that count off the lines of all others, adjacent-line prefetch included.
+struct alignas(128) Anchor {
+  std::shared_ptr<runtime_detail::Core> core;
+};
+
 }  // namespace
 
 struct Dispatcher::Impl {
-  struct alignas(64) Handle {
-    std::shared_ptr<runtime_detail::Core> core;
-  };
-
-  explicit Impl(DispatcherOptions options)
-      : core(std::make_shared<runtime_detail::Core>(std::move(options))) {
-    // Each with a count of its own that holds one reference of `core`.
-    for (Handle& handle : handles) handle.core = {core.get(), [core = core](runtime_detail::Core*) {}};
+  explicit Impl(const DispatcherOptions& options)
+      : core(std::make_shared<runtime_detail::Core>(options)), tuner(make_tuner(options, core->info())) {
+    for (auto& handle : handles) handle = {std::make_shared<Anchor>(core), core.get()};
   }
-  const std::shared_ptr<runtime_detail::Core>& handle() const { return handles[place_of_thread()].core; }
+  const std::shared_ptr<runtime_detail::Core>& handle() const { return handles[place_of_thread()]; }
+
+  // Of a key that the core does not know yet.
+  const runtime_detail::Choice* decide(const PlanKey& key);
 
   std::shared_ptr<runtime_detail::Core> core;
-  std::array<Handle, kHandles> handles;
+  std::unique_ptr<runtime_detail::BackgroundTuner> tuner;  // null: no tuning
+  std::array<std::shared_ptr<runtime_detail::Core>, kHandles> handles;
 };
 
-Dispatcher::Dispatcher(DispatcherOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Dispatcher::Dispatcher(DispatcherOptions options) : impl_(std::make_unique<Impl>(options)) {}
 Dispatcher::Dispatcher(Dispatcher&&) noexcept = default;
 Dispatcher& Dispatcher::operator=(Dispatcher&&) noexcept = default;
 Dispatcher::~Dispatcher() = default;
@@ -50,13 +74,31 @@ Plan Dispatcher::plan(const Problem& problem, const Requirement& requirement) {
   return plan(PlanKey(problem, requirement));
 }
 
+const runtime_detail::Choice* Dispatcher::Impl::decide(const PlanKey& key) {
+  const Problem& problem = key.problem();
+  const Requirement& requirement = key.requirement();
+  const auto ask_tuner = [&] {
+    if (tuner && requirement.allow.contains(Provenance::exact))
+      tuner->ask(problem, runtime_detail::effective_accuracy(problem, requirement));
+  };
+  try {
+    const runtime_detail::Choice* choice = core->choose(key);
+    if (choice->provenance != Provenance::exact) ask_tuner();
+    return choice;
+  } catch (const UserError&) {
+    ask_tuner();
+    throw;
+  }
+}
+
 Plan Dispatcher::plan(const PlanKey& key) {
+  if (const auto* choice = impl_->core->find(key)) return Plan(impl_->handle(), choice);
   if (const Problem& problem = key.problem(); !problem.user.empty())
     throw UserError(
         fmt::format("'{}' is a user's own kernel: look its configuration up with 'knobwise best', "
                     "and compile and launch it in the application",
                     problem.to_string()));
-  return Plan(impl_->handle(), impl_->core->choose(key));
+  return Plan(impl_->handle(), impl_->decide(key));
 }
 
 Plan Dispatcher::plan(std::string_view problem_line, const Requirement& requirement) {
@@ -65,6 +107,11 @@ Plan Dispatcher::plan(std::string_view problem_line, const Requirement& requirem
 
 void Dispatcher::refresh() {
   impl_->core->refresh();
+  if (impl_->tuner) impl_->tuner->forget_failures();
+}
+TuningStatus Dispatcher::tuning(const Problem& problem, const Requirement& requirement) const {
+  if (!impl_->tuner) return {};
+  return impl_->tuner->status(problem, runtime_detail::effective_accuracy(problem, requirement));
 }
 const DeviceInfo& Dispatcher::device() const {
   return impl_->core->info();

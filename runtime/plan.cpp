@@ -1,5 +1,9 @@
 #include <fmt/format.h>
 
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
 #include <mutex>
 
 #include "include/knobwise/dispatcher.h"
@@ -20,6 +24,25 @@ void check_buffer(const void* data, std::size_t bytes, std::size_t wanted, std::
   if (bytes < wanted) throw UserError(fmt::format("{}: {} bytes given, {} needed", name, bytes, wanted));
 }
 
+std::uint64_t hash_of(std::initializer_list<const void*> pointers) {
+  std::uint64_t state = 1;
+  for (const void* pointer : pointers) {
+    state = (state ^ reinterpret_cast<std::uintptr_t>(pointer)) * 0x9E3779B97F4A7C15ull;
+    state ^= state >> 29;
+  }
+  return state;
+}
+
+void check_memory(const Device& device, const void* data, std::size_t bytes, std::string_view name) {
+  if (const auto problem = device.memory_problem(data, bytes))
+    throw UserError(fmt::format("{}: {}", name, *problem));
+}
+
+void check_stream(const Device& device, Stream stream) {
+  if (const auto problem = device.stream_problem(stream))
+    throw UserError(fmt::format("stream: {}", *problem));
+}
+
 bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
   const auto begin_a = reinterpret_cast<std::uintptr_t>(a), begin_b = reinterpret_cast<std::uintptr_t>(b);
   return begin_a < begin_b + b_bytes && begin_b < begin_a + a_bytes;
@@ -27,8 +50,24 @@ bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_by
 
 }  // namespace
 
+// The arguments of runs that were found good, as hashes. Asking the driver about a pointer costs more than a
+// launch, and callers use the same few again and again. Thread-safe.
+class SeenArguments {
+ public:
+  bool contains(std::uint64_t hash) const { return place(hash).load(std::memory_order_relaxed) == hash; }
+  void add(std::uint64_t hash) { place(hash).store(hash, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t>& place(std::uint64_t hash) { return places_[hash % places_.size()]; }
+  const std::atomic<std::uint64_t>& place(std::uint64_t hash) const { return places_[hash % places_.size()]; }
+
+  std::array<std::atomic<std::uint64_t>, 16> places_{};
+};
+
 struct Plan::Owned {
   Buffers buffers;  // parameters and packed
+  std::vector<std::size_t> parameter_bytes;
+  SeenArguments seen;
   std::unique_ptr<DeviceBuffer> packed;
   std::mutex workspace_mutex;
   std::unique_ptr<DeviceBuffer> workspace;  // from the first run() without the caller's on
@@ -41,7 +80,7 @@ Plan& Plan::operator=(Plan&&) noexcept = default;
 Plan::~Plan() = default;
 
 const PlanDescription& Plan::description() const {
-  return choice_->description;
+  return choice_->description(core_->info().name);
 }
 const Problem& Plan::problem() const {
   return choice_->key.problem();
@@ -53,7 +92,7 @@ std::size_t Plan::output_bytes() const {
   return choice_->output_bytes;
 }
 std::size_t Plan::workspace_bytes() const {
-  return choice_->description.workspace_bytes;
+  return choice_->executable->workspace_bytes();
 }
 
 void Plan::prepare(std::span<const ConstBuffer> parameters, void* stream) {
@@ -63,17 +102,19 @@ void Plan::prepare(std::span<const ConstBuffer> parameters, void* stream) {
         fmt::format("prepare: {} parameters given, the problem has {}", parameters.size(), specs.size()));
   }
   auto owned = std::make_unique<Owned>();
+  check_stream(core_->device(), stream);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const std::size_t wanted = static_cast<std::size_t>(specs[i].elements()) * size_of(problem().dtype);
     check_buffer(parameters[i].data, parameters[i].bytes, wanted, specs[i].name);
+    check_memory(core_->device(), parameters[i].data, wanted, specs[i].name);
     // Kernels only read parameters; the launch contract has one pointer type.
     owned->buffers.parameters.push_back(const_cast<void*>(parameters[i].data));
+    owned->parameter_bytes.push_back(wanted);
   }
   const std::lock_guard lock(core_->device_mutex());
   Device& device = core_->device();
-  const PlanDescription& description = choice_->description;
-  if (description.packed_bytes > 0) {
-    owned->packed = device.allocate(description.packed_bytes, "packed weights");
+  if (const std::size_t bytes = choice_->executable->packed_bytes(); bytes > 0) {
+    owned->packed = device.allocate(bytes, "packed weights");
     owned->buffers.packed = owned->packed->data();
   }
   choice_->executable->prepare(owned->buffers, stream);
@@ -103,11 +144,31 @@ void Plan::run(ConstBuffer input, MutableBuffer output, MutableBuffer workspace,
   launch(input, output, workspace.data, stream);
 }
 
+void Plan::check_first_use(const void* input, const void* output, const void* workspace, void* stream) const {
+  const Device& device = core_->device();
+  check_memory(device, input, input_bytes(), "input");
+  check_memory(device, output, output_bytes(), "output");
+  if (workspace_bytes() > 0) check_memory(device, workspace, workspace_bytes(), "workspace");
+  check_stream(device, stream);
+  for (std::size_t i = 0; i < owned_->parameter_bytes.size(); ++i) {
+    const void* parameter = owned_->buffers.parameters[i];
+    const std::size_t bytes = owned_->parameter_bytes[i];
+    if (overlap(output, output_bytes(), parameter, bytes) ||
+        overlap(workspace, workspace_bytes(), parameter, bytes))
+      throw UserError(fmt::format("run: the output or the workspace overlaps parameter {}", i));
+  }
+}
+
 void Plan::launch(ConstBuffer input, MutableBuffer output, void* workspace, void* stream) {
   check_buffer(input.data, input.bytes, input_bytes(), "input");
   check_buffer(output.data, output.bytes, output_bytes(), "output");
   if (overlap(input.data, input_bytes(), output.data, output_bytes()))
     throw UserError("run: input and output overlap");
+  const std::uint64_t arguments = hash_of({input.data, output.data, workspace, stream});
+  if (!owned_->seen.contains(arguments)) {
+    check_first_use(input.data, output.data, workspace, stream);
+    owned_->seen.add(arguments);
+  }
   Executable& executable = *choice_->executable;
   // A copy of a few pointers for this call: runs with different outputs may be under way at once.
   thread_local Buffers buffers;

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "kernels/device.h"
+
 namespace knobwise {
 
 DeviceRecord device_record(const DeviceInfo& device) {
@@ -38,9 +40,9 @@ EnvironmentRecord environment_record(const DeviceInfo& device) {
   EnvironmentRecord record;
   if (device.backend == Backend::cuda) {
     record.driver_version = device.driver_version;
-    record.toolkit_version = device.compiler_version;
+    record.toolkit_version = compiler_version(device.backend);
   } else {
-    record.compiler = device.compiler_version;
+    record.compiler = compiler_version(device.backend);
   }
   record.knobwise_version = KNOBWISE_VERSION;
   utsname system{};

@@ -20,7 +20,7 @@ std::string Verdicts::key(const Problem& problem, const KernelFamily& family,
   return fmt::format("{}\n{} {} {}\n{}\n{} {} {} {}\n{}\n{}\n{}\n{}", problem.to_string(),
                      to_string(family.backend()), family.name(), family.source_hash(),
                      configuration.to_json(), device.name, device.architecture, device.multiprocessors,
-                     device.vector_bytes, device.driver_version, device.compiler_version,
+                     device.vector_bytes, device.driver_version, compiler_version(device.backend),
                      compile_options(device), KNOBWISE_VERSION);
 }
 

@@ -13,8 +13,8 @@
 namespace knobwise::runtime_detail {
 
 /// A folder of measured errors, one file for each kernel: problem, family with its source, configuration,
-/// device, driver, compiler and its options. Thread-safe; processes may share a folder. A folder that cannot be read or
-/// written, or a file that is damaged, only costs another verification.
+/// device, driver, compiler and its options. Thread-safe; processes may share a folder. A folder that cannot
+/// be read or written, or a file that is damaged, only costs another verification.
 class Verdicts {
  public:
   explicit Verdicts(std::filesystem::path folder) : folder_(std::move(folder)) {}

@@ -159,6 +159,10 @@ struct Choice;
 /// plan's own workspace such runs follow one another. prepare(), moving and destroying must not overlap with
 /// anything. After the first call, run() neither allocates nor waits for the device, so that it can be
 /// captured into a CUDA graph.
+///
+/// Sizes, alignment and overlaps are checked in every call. Whose memory a pointer is and whose a stream, the
+/// driver tells: it is asked once for each combination of pointers and stream, so keep a plan's memory
+/// allocated as long as it runs on it.
 class Plan {
  public:
   Plan(Plan&&) noexcept;
@@ -194,6 +198,7 @@ class Plan {
   struct Owned;
   Plan(std::shared_ptr<runtime_detail::Core> core, const runtime_detail::Choice* choice) noexcept;
   void launch(ConstBuffer input, MutableBuffer output, void* workspace, void* stream);
+  void check_first_use(const void* input, const void* output, const void* workspace, void* stream) const;
 
   std::shared_ptr<runtime_detail::Core> core_;
   const runtime_detail::Choice* choice_ = nullptr;  // owned by core_
@@ -216,6 +221,34 @@ class PlanKey {
   std::uint64_t hash_ = 0;
 };
 
+/// Tuning in the background, by the knobwise executable, of the problems that no database answers exactly.
+/// What it finds goes into the first database, from where it serves after Dispatcher::refresh().
+struct TuneOnMiss {
+  /// Of search for each problem; 0 is no tuning.
+  double seconds = 0;
+  /// After so many seconds the process is ended, whatever it is at: a search is followed by timing its best
+  /// again. What is measured by then is kept. 0 stands for twice `seconds` and a minute.
+  double limit_seconds = 0;
+  /// The knobwise executable of this library's version; empty: $KNOBWISE_EXECUTABLE, else `knobwise` on the
+  /// PATH.
+  std::filesystem::path executable = {};
+};
+
+enum class TuningState {
+  none,      ///< Never asked for: switched off, answered exactly, or failed before the last refresh().
+  waiting,   ///< For its turn: one process at a time tunes on a device.
+  running,   ///< A process searches.
+  finished,  ///< refresh() lets the result serve.
+  failed,    ///< `message` says why; asked for again after a refresh().
+};
+std::string_view to_string(TuningState state);
+
+/// What became of tuning a problem in the background. A value.
+struct TuningStatus {
+  TuningState state = TuningState::none;
+  std::string message;  ///< One line, for people; may be empty unless it failed.
+};
+
 struct DispatcherOptions {
   /// Tuning databases, opened read-only; the first that has an answer wins (user before site before shipped).
   /// One that is missing or unreadable is reported in Dispatcher::notes() and passed over.
@@ -229,6 +262,8 @@ struct DispatcherOptions {
   /// Where compiled code is kept between processes; empty: $KNOBWISE_CACHE, else $XDG_CACHE_HOME/knobwise,
   /// else ~/.cache/knobwise.
   std::filesystem::path code_cache = {};
+  /// Needs a database that takes the results: the first of `databases`, which is made if it is missing.
+  TuneOnMiss tune_on_miss = {};
   /// Called once for each problem and requirement with what was decided, from a thread that asked; several
   /// may call at once. Empty: a line on standard error says it, and what is wrong with the databases.
   std::function<void(const PlanDescription&)> on_new_plan = {};
@@ -236,8 +271,8 @@ struct DispatcherOptions {
 
 /// Finds kernels: database first, then safe fallbacks.
 ///
-/// Thread safety: plan() and notes() may be called from any number of threads at once; a lookup that hits
-/// takes no lock and does not allocate.
+/// Thread safety: plan(), refresh(), tuning() and notes() may be called from any number of threads at once; a
+/// lookup that hits takes no lock and does not allocate.
 class Dispatcher {
  public:
   /// Opens the device and the databases. Throws UserError when the device cannot be used.
@@ -256,6 +291,10 @@ class Dispatcher {
 
   /// Reads the databases again for lookups from now on; plans handed out stay as they are.
   void refresh();
+
+  /// What became of tuning a problem in the background (DispatcherOptions::tune_on_miss); never waits. The
+  /// process ends with the Dispatcher.
+  TuningStatus tuning(const Problem& problem, const Requirement& requirement = {}) const;
 
   const DeviceInfo& device() const;
   /// What is wrong with the databases, a line each with the next step; empty when all is well.

@@ -2,8 +2,8 @@
  *
  * No call ends the process or throws; each returns a status, and knobwise_last_error() has the message of the
  * calling thread's last failure. Pointers to tensors are memory of the dispatcher's device, aligned to 16
- * bytes. Thread safety is that of the C++ classes: plans may be asked for, and run, from any number of threads
- * at once. */
+ * bytes. Thread safety is that of the C++ classes: plans may be asked for, and run, from any number of
+ * threads at once. */
 #ifndef KNOBWISE_KNOBWISE_H
 #define KNOBWISE_KNOBWISE_H
 
@@ -36,13 +36,40 @@ typedef struct knobwise_const_buffer {
 
 /* What a caller asks of a kernel. All zero is the default. */
 typedef struct knobwise_requirement {
-  const char* accuracy;       /* "allclose", "tf32", "half", "bf16", "any", "rel_fro=1e-4"; NULL: by data type. */
-  const char* allow;          /* "exact,nearest,family_default,vendor,reference"; NULL: all. */
-  int limit_workspace;        /* Not 0: max_workspace_bytes counts. */
+  const char* accuracy; /* "allclose", "tf32", "half", "bf16", "any", "rel_fro=1e-4"; NULL: by data type. */
+  const char* allow;    /* "exact,nearest,family_default,vendor,reference"; NULL: all. */
+  int limit_workspace;  /* Not 0: max_workspace_bytes counts. */
   size_t max_workspace_bytes; /* The most scratch memory of a run. */
   int deterministic;          /* Not 0: equal inputs give bit-equal outputs. */
   int allow_stale;            /* Not 0: trust results of other versions of the kernel sources. */
 } knobwise_requirement;
+
+/* How a dispatcher works. All zero is the default. Only read during the call. */
+typedef struct knobwise_options {
+  const char* const* databases; /* First match first. One that cannot be read costs a warning in the log. */
+  size_t database_count;
+  const char* const* trusted; /* Those of the databases whose code for the processor may be run. */
+  size_t trusted_count;
+  const char* device;     /* "cpu", "cuda", "cuda:0", "best"; NULL: "best". */
+  const char* code_cache; /* Folder of compiled code; NULL: $KNOBWISE_CACHE, else in the home folder. */
+  /* Above 0: problems without an exact answer are tuned for so long in the background, by `executable` (NULL:
+   * $KNOBWISE_EXECUTABLE, else `knobwise` on the PATH), into the first database; serves after a refresh. */
+  double tune_seconds;
+  double tune_limit_seconds; /* When the process is ended; 0: twice tune_seconds and a minute. */
+  const char* tune_executable;
+  /* Called once for each problem and requirement with what was decided, one JSON object, from the thread that
+   * asked; NULL: a line on standard error. Must not throw or jump. */
+  void (*on_new_plan)(const char* description, void* context);
+  void* context; /* For on_new_plan. */
+} knobwise_options;
+
+typedef enum knobwise_tuning_state {
+  KNOBWISE_TUNING_NONE = 0, /* Switched off, answered exactly, or failed before the last refresh. */
+  KNOBWISE_TUNING_WAITING = 1,
+  KNOBWISE_TUNING_RUNNING = 2,
+  KNOBWISE_TUNING_FINISHED = 3, /* A refresh lets the result serve. */
+  KNOBWISE_TUNING_FAILED = 4
+} knobwise_tuning_state;
 
 /* "0.1.0" */
 const char* knobwise_version(void);
@@ -53,24 +80,27 @@ const char* knobwise_last_error(void);
  * A database that cannot be read costs a warning in the log, no failure. */
 knobwise_status knobwise_open(const char* const* databases, size_t count, const char* device,
                               knobwise_dispatcher** dispatcher);
-/* The same, running machine code for the processor that those of the databases hold that are also in `trusted`:
- * it has all the rights of this process. */
-knobwise_status knobwise_open_trusting(const char* const* databases, size_t count, const char* const* trusted,
-                                       size_t trusted_count, const char* device,
-                                       knobwise_dispatcher** dispatcher);
-/* Plans stay usable. NULL is allowed. */
+/* The same with every option; NULL stands for the defaults. */
+knobwise_status knobwise_open_with(const knobwise_options* options, knobwise_dispatcher** dispatcher);
+/* Plans stay usable; tuning in the background ends. NULL is allowed. */
 void knobwise_close(knobwise_dispatcher* dispatcher);
 /* Reads the databases again for plans from now on. */
 knobwise_status knobwise_refresh(knobwise_dispatcher* dispatcher);
+/* What became of tuning a problem in the background; never waits. Its message, cut to `message_bytes` with
+ * the final 0, goes to `message`, which may be NULL. `requirement` may be NULL. */
+knobwise_status knobwise_tuning(const knobwise_dispatcher* dispatcher, const char* problem,
+                                const knobwise_requirement* requirement, knobwise_tuning_state* state,
+                                char* message, size_t message_bytes);
 
-/* A plan for a problem line ("conv2d n=8 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 bias | relu"). `requirement` may be
- * NULL. The caller destroys the plan. */
+/* A plan for a problem line ("conv2d n=8 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 bias | relu"). `requirement` may
+ * be NULL. The caller destroys the plan. */
 knobwise_status knobwise_plan_create(knobwise_dispatcher* dispatcher, const char* problem,
                                      const knobwise_requirement* requirement, knobwise_plan** plan);
 /* NULL is allowed. */
 void knobwise_plan_destroy(knobwise_plan* plan);
 
-/* What runs and how it was found, as one JSON object; valid as long as the plan. NULL for a NULL plan. */
+/* What runs and how it was found, as one JSON object; valid as long as the plan. NULL for a NULL plan, or
+ * without memory. */
 const char* knobwise_plan_description(const knobwise_plan* plan);
 /* 0 for a NULL plan. */
 size_t knobwise_plan_input_bytes(const knobwise_plan* plan);

@@ -24,12 +24,14 @@ inline constexpr int kCpuCompileSeconds = 60;
 
 /// The command and options of cpu_compile(), without its files. Thread-safe.
 std::string cpu_compile_options(const DeviceInfo& target);
+/// The first line of what the compiler says of its version; empty when it does not run. Thread-safe.
+std::string cpu_compiler_version();
 
 /// Probes for measure_ceilings(): "memory" and "fp32".
 std::vector<CeilingProbe> cpu_ceiling_probes(const DeviceInfo& device);
 
 /// Describes this machine: the processors this process may use (affinity and control group considered), their
-/// caches, vectors and compiler. Thread-safe.
+/// caches and vectors. Thread-safe.
 DeviceInfo cpu_device_info();
 
 /// The processor as a device. Its memory is the host's.

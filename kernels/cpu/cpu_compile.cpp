@@ -72,6 +72,10 @@ void check(const CommandResult& result, const std::string& compiler, const std::
 
 }  // namespace
 
+std::string cpu_compiler_version() {
+  return host_compiler_version();
+}
+
 std::string cpu_compile_options(const DeviceInfo& target) {
   return fmt::format("{}", fmt::join(command_line(target), " "));
 }

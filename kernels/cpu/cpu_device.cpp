@@ -96,6 +96,12 @@ class CpuDevice : public Device {
   void fill_bytes(void* device, unsigned char value, std::size_t bytes) override {
     std::memset(device, value, bytes);
   }
+  std::optional<std::string> memory_problem(const void* data, std::size_t bytes) const override {
+    if (readable(data, bytes)) return std::nullopt;
+    return fmt::format(
+        "{} bytes needed, not all of which this process can read; a plan for the CPU takes host memory",
+        bytes);
+  }
   void synchronize() override {}  // every call finishes its work before it returns
 
   void fill_operand(void* device, DType dtype, std::int64_t elements, const OperandFill& fill) override {

@@ -7,7 +7,6 @@
 #include <unordered_set>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/host_compiler.h"
 #include "kernels/cpu/machine.h"
 #include "kernels/cpu/thread_pool.h"
 
@@ -74,7 +73,6 @@ DeviceInfo cpu_device_info() {
   info.l2_bytes = cache_bytes(2);
   info.l3_bytes = cache_bytes(3);
   info.max_threads_per_block = info.multiprocessors;
-  info.compiler_version = host_compiler_version();
   return info;
 }
 

@@ -1,9 +1,11 @@
 #include "kernels/cpu/machine.h"
 
 #include <fmt/format.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -108,6 +110,16 @@ std::int64_t available_memory_bytes() {
 
 std::int64_t total_memory_bytes() {
   return std::min(meminfo("MemTotal"), group_memory_limit());
+}
+
+bool readable(const void* data, std::size_t bytes) {
+  // The kernel answers for the copy what would be a signal for a load.
+  char* const first = static_cast<char*>(const_cast<void*>(data));
+  char copy[2];
+  const iovec local{copy, sizeof copy};
+  const iovec remote[] = {{first, 1}, {first + std::max<std::size_t>(bytes, 1) - 1, 1}};
+  const ssize_t count = process_vm_readv(getpid(), &local, 1, remote, 2, 0);
+  return count == 2 || (count < 0 && errno != EFAULT);
 }
 
 int quota_cpus() {

@@ -1,6 +1,7 @@
 // What the operating system says of this machine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -17,6 +18,9 @@ std::int64_t total_memory_bytes();
 
 /// Processors that a control group's quota pays for, rounded up; a large number without a quota.
 int quota_cpus();
+
+/// Whether this process can read the first and the last of the bytes; true where the system does not tell.
+bool readable(const void* data, std::size_t bytes);
 
 /// The value of the first line `key : value` of /proc/cpuinfo; empty if there is none.
 std::string cpuinfo(const std::string& key);

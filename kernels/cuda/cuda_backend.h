@@ -21,6 +21,8 @@ CompiledCode cuda_compile(const KernelInstance& instance, const DeviceInfo& targ
 
 /// NVRTC's options of cuda_compile(). Thread-safe.
 std::string cuda_compile_options(const DeviceInfo& target);
+/// "NVRTC 13.0"; empty when there is none. Thread-safe.
+std::string cuda_compiler_version();
 
 /// Probes for measure_ceilings(): "memory", "fp32", and "tf32", "fp16" and "bf16" with fp32 accumulation.
 std::vector<CeilingProbe> cuda_ceiling_probes(const DeviceInfo& device);

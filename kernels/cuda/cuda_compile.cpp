@@ -40,6 +40,10 @@ std::string cuda_compile_options(const DeviceInfo& target) {
   return fmt::format("{}", fmt::join(options_for(target.compute_capability), " "));
 }
 
+std::string cuda_compiler_version() {
+  return nvrtc_version();
+}
+
 CompiledCode cuda_compile(const KernelInstance& instance, const DeviceInfo& target) {
   const auto start = std::chrono::steady_clock::now();
   NvrtcOutput output = compile_with_report(instance, target.compute_capability);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "kernels/cuda/nvrtc.h"
 #include "kernels/device.h"
 #include "search_spaces/user_error.h"
 
@@ -89,12 +88,12 @@ DeviceInfo cuda_device_info(int ordinal) {
   info.vector_bytes = 16;
   info.bf16 = info.compute_capability >= 80;
   info.driver_version = driver_version();
-  info.compiler_version = nvrtc_version();
   return info;
 }
 
 CudaContext::CudaContext(int ordinal) : device_(find_device(ordinal)), info_(cuda_device_info(ordinal)) {
   require(driver().cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
+  if (driver().cuCtxGetId && driver().cuCtxGetId(context_, &id_) != CUDA_SUCCESS) id_ = 0;
   const Scope scope(*this);
   std::size_t free = 0, total = 0;
   require(driver().cuMemGetInfo(&free, &total), "cuMemGetInfo");
@@ -106,29 +105,51 @@ CudaContext::~CudaContext() {
 }
 
 CudaContext::Scope::Scope(const CudaContext& context) {
-  if (!context.alive()) {
-    const std::lock_guard lock(context.mutex_);
-    throw TrialError("crashed", "the device is unusable in this process since " + context.cause_of_death_);
+  if (!context.alive()) context.throw_dead();
+  CUcontext current = nullptr;
+  if (driver().cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context.context_) return;
+  const CUresult result = driver().cuCtxPushCurrent(context.context_);
+  if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_DEINITIALIZED) {
+    context.die(describe_failure(result, "cuCtxPushCurrent"));
+    context.throw_dead();
   }
-  context.check(driver().cuCtxPushCurrent(context.context_), "cuCtxPushCurrent");
+  context.check(result, "cuCtxPushCurrent");
+  pushed_ = true;
 }
 
 CudaContext::Scope::~Scope() {
   CUcontext popped = nullptr;
-  driver().cuCtxPopCurrent(&popped);
+  if (pushed_) driver().cuCtxPopCurrent(&popped);
+}
+
+bool CudaContext::present() const {
+  unsigned long long id = 0;
+  return id_ == 0 || (driver().cuCtxGetId(context_, &id) == CUDA_SUCCESS && id == id_);
 }
 
 bool CudaContext::alive() const {
+  if (dead_.load(std::memory_order_acquire)) return false;
+  if (present()) return true;
+  die("its context was destroyed, as cudaDeviceReset() does; open the device again");
+  return false;
+}
+
+void CudaContext::die(const std::string& cause) const {
   const std::lock_guard lock(mutex_);
-  return cause_of_death_.empty();
+  if (cause_of_death_.empty()) cause_of_death_ = cause;
+  dead_.store(true, std::memory_order_release);
+}
+
+void CudaContext::throw_dead() const {
+  const std::lock_guard lock(mutex_);
+  throw TrialError("crashed", "the device is unusable in this process since " + cause_of_death_);
 }
 
 void CudaContext::check(CUresult result, const char* call, const char* status) const {
   if (result == CUDA_SUCCESS) return;
   const std::string message = describe_failure(result, call);
   if (kills_context(result)) {
-    const std::lock_guard lock(mutex_);
-    if (cause_of_death_.empty()) cause_of_death_ = message;
+    die(message);
     throw TrialError("crashed", message);
   }
   if (result == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) throw TrialError("out_of_resources", message);

@@ -1,6 +1,7 @@
 // One device's context and what the process knows of its health.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,7 +15,8 @@ namespace knobwise {
 /// and streams are common. Everything made in it holds a shared_ptr to it. Thread-safe.
 ///
 /// A faulting kernel kills the context for the whole process. From then on alive() is false and check() of
-/// anything throws TrialError (crashed); only a new process helps.
+/// anything throws TrialError (crashed); only a new process helps. The same holds for this object once the
+/// application has reset the device, after which a new CudaContext serves.
 class CudaContext {
  public:
   /// Throws UserError naming the devices there are.
@@ -31,9 +33,13 @@ class CudaContext {
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
+
+   private:
+    bool pushed_ = false;
   };
 
   CUdevice device() const { return device_; }
+  CUcontext handle() const { return context_; }
   const DeviceInfo& info() const { return info_; }
   bool alive() const;
 
@@ -42,11 +48,18 @@ class CudaContext {
   void check(CUresult result, const char* call, const char* status = "launch_failed") const;
 
  private:
+  // Whether the driver still has the context that was opened, not another in its place.
+  bool present() const;
+  void die(const std::string& cause) const;
+  [[noreturn]] void throw_dead() const;
+
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
+  unsigned long long id_ = 0;  // 0 where the driver gives none
   DeviceInfo info_;
+  mutable std::atomic<bool> dead_{false};
   mutable std::mutex mutex_;
-  mutable std::string cause_of_death_;
+  mutable std::string cause_of_death_;  // under mutex_
 };
 
 /// The properties of a device as the driver gives them; opens no context, so the free memory is left 0.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/cuda/cuda_arguments.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_executable.h"
 #include "kernels/cuda/cuda_timer.h"
@@ -92,6 +93,14 @@ void CudaDevice::fill_bytes(void* device, unsigned char value, std::size_t bytes
   context_->check(driver().cuMemsetD8(address_of(device), value, bytes), "cuMemsetD8");
 }
 
+std::optional<std::string> CudaDevice::memory_problem(const void* data, std::size_t bytes) const {
+  return cuda_memory_problem(*context_, data, bytes);
+}
+
+std::optional<std::string> CudaDevice::stream_problem(Stream stream) const {
+  return cuda_stream_problem(*context_, stream);
+}
+
 void CudaDevice::synchronize() {
   const CudaContext::Scope scope(*context_);
   context_->check(driver().cuCtxSynchronize(), "cuCtxSynchronize");
@@ -142,7 +151,8 @@ std::vector<DeviceInfo> cuda_device_infos(std::vector<std::string>* notes) {
   }
   for (int ordinal = 0; ordinal < count; ++ordinal) infos.push_back(cuda_device_info(ordinal));
   if (infos.empty()) note("the CUDA driver sees no device");
-  if (!nvrtc_problem().empty()) note(nvrtc_problem());
+  // Loading the compiler takes long: only for who reads the notes.
+  if (notes && !nvrtc_problem().empty()) note(nvrtc_problem());
   return infos;
 }
 

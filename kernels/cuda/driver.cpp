@@ -35,6 +35,9 @@ const char* resolve(const SharedLibrary& library, Driver& calls) {
 #define KW_RESOLVE(name) find(calls.name, KW_TEXT(name));
   KW_DRIVER_CALLS(KW_RESOLVE)
 #undef KW_RESOLVE
+#define KW_RESOLVE(name) calls.name = library.find<decltype(calls.name)>(KW_TEXT(name));
+  KW_OPTIONAL_DRIVER_CALLS(KW_RESOLVE)
+#undef KW_RESOLVE
   return missing;
 }
 

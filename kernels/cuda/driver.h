@@ -7,7 +7,7 @@
 
 namespace knobwise {
 
-/// Every driver call that the backend makes; cuda.h's macros map each to the version of its declaration.
+/// Every driver call that the backend needs; cuda.h's macros map each to the version of its declaration.
 #define KW_DRIVER_CALLS(CALL)                       \
   CALL(cuInit)                                      \
   CALL(cuDriverGetVersion)                          \
@@ -21,10 +21,12 @@ namespace knobwise {
   CALL(cuDeviceGetPCIBusId)                         \
   CALL(cuDevicePrimaryCtxRetain)                    \
   CALL(cuDevicePrimaryCtxRelease)                   \
+  CALL(cuCtxGetCurrent)                             \
   CALL(cuCtxPushCurrent)                            \
   CALL(cuCtxPopCurrent)                             \
   CALL(cuCtxSynchronize)                            \
   CALL(cuMemGetInfo)                                \
+  CALL(cuPointerGetAttributes)                      \
   CALL(cuMemAlloc)                                  \
   CALL(cuMemFree)                                   \
   CALL(cuMemcpyHtoD)                                \
@@ -43,6 +45,7 @@ namespace knobwise {
   CALL(cuStreamCreate)                              \
   CALL(cuStreamDestroy)                             \
   CALL(cuStreamSynchronize)                         \
+  CALL(cuStreamGetCtx)                              \
   CALL(cuStreamBeginCapture)                        \
   CALL(cuStreamEndCapture)                          \
   CALL(cuGraphInstantiateWithFlags)                 \
@@ -55,10 +58,14 @@ namespace knobwise {
   CALL(cuEventElapsedTime)                          \
   CALL(cuEventDestroy)
 
+/// Calls that make it better where the driver has them; null where not.
+#define KW_OPTIONAL_DRIVER_CALLS(CALL) CALL(cuCtxGetId)
+
 /// Pointers to the calls, under their names in cuda.h. Immutable once loaded; thread-safe as the driver is.
 struct Driver {
 #define KW_DECLARE(name) decltype(&::name) name = nullptr;
   KW_DRIVER_CALLS(KW_DECLARE)
+  KW_OPTIONAL_DRIVER_CALLS(KW_DECLARE)
 #undef KW_DECLARE
 };
 

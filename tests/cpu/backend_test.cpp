@@ -174,7 +174,7 @@ TEST(CpuDevice, DescribesItself) {
   EXPECT_GE(info.multiprocessors, 1);
   EXPECT_TRUE(info.vector_bytes == 16 || info.vector_bytes == 32 || info.vector_bytes == 64);
   EXPECT_GT(info.memory_bytes, info.free_memory_bytes);
-  EXPECT_FALSE(info.compiler_version.empty());
+  EXPECT_FALSE(cpu_compiler_version().empty());
   const DeviceInfo again = cpu_device_info();
   EXPECT_EQ(info.clock_khz, again.clock_khz);
   EXPECT_EQ(info.l2_bytes, again.l2_bytes);

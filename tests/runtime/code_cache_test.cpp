@@ -35,7 +35,7 @@ TEST_F(CodeCacheTest, CompilesOnceForEachSourceCompilerItsOptionsAndArchitecture
   EXPECT_EQ(machine().compiles, 1);
   EXPECT_EQ(get("two"), "two");
   EXPECT_EQ(machine().compiles, 2);
-  target.compiler_version = "testc 2.0";
+  machine().compiler_version = "testc 2.0";
   get("one");
   EXPECT_EQ(machine().compiles, 3);
   target.architecture = "test-128";

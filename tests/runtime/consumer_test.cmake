@@ -21,6 +21,14 @@ foreach(program IN ITEMS consumer_cpp consumer_static consumer_c)
   endif()
 endforeach()
 
+# The README prints the example that was just built.
+file(READ ${SOURCE}/examples/minimal.cpp example)
+file(READ ${SOURCE}/README.md readme)
+string(FIND "${readme}" "${example}" place)
+if(place EQUAL -1)
+  message(FATAL_ERROR "README.md does not show examples/minimal.cpp as it is")
+endif()
+
 find_program(pkg_config pkg-config)
 if(pkg_config)
   file(GLOB_RECURSE description ${WORK}/prefix/knobwise.pc)
@@ -28,6 +36,12 @@ if(pkg_config)
   set(ENV{PKG_CONFIG_PATH} ${folder})
   check(sh -c "cc ${SOURCE}/tests/runtime/consumer/main.c -o ${WORK}/by_pkg_config $(${pkg_config} --cflags --libs knobwise) -Wl,-rpath,$(${pkg_config} --variable=libdir knobwise)")
   check(${WORK}/by_pkg_config)
+  check(sh -c "cc ${SOURCE}/tests/runtime/consumer/main.c -o ${WORK}/by_pkg_config_static $(${pkg_config} --cflags knobwise) -Wl,-Bstatic $(${pkg_config} --libs knobwise) -Wl,-Bdynamic $(${pkg_config} --static --libs knobwise | sed s/-lknobwise//)")
+  check(${WORK}/by_pkg_config_static)
+  check(${pkg_config} --modversion knobwise)
+  if(NOT output MATCHES "^[0-9]+\\.[0-9]+\\.[0-9]+\n$")
+    message(FATAL_ERROR "pkg-config does not know the version: ${output}")
+  endif()
 endif()
 
 # Nothing but the interface is visible.
@@ -39,3 +53,23 @@ list(FILTER leaks EXCLUDE REGEX "knobwise::Plan::Plan")
 if(leaks)
   message(FATAL_ERROR "symbols that are no part of the interface are visible: ${leaks}")
 endif()
+
+# It needs the C++ run time and nothing else: the driver and compilers are found when they are wanted.
+check(readelf -d ${libraries})
+string(REGEX MATCHALL "NEEDED[^\n]*\\[[^]]*\\]" needed "${output}")
+list(FILTER needed EXCLUDE REGEX "\\[(libstdc\\+\\+|libm|libgcc_s|libc|libpthread|libdl|ld-linux[^.]*)\\.so")
+if(needed)
+  message(FATAL_ERROR "the library needs more than the C++ run time: ${needed}")
+endif()
+
+# Nothing of the tuner, the report or a command line is inside, visible or not.
+file(GLOB_RECURSE archives ${WORK}/prefix/libknobwise.a)
+foreach(library IN LISTS libraries archives)
+  check(sh -c "nm -C --defined-only ${library} | grep -q knobwise::Dispatcher::plan")
+  execute_process(
+    COMMAND sh -c "nm -C --defined-only ${library} | grep -m 3 -E 'knobwise::(Strategy|tune[(]|write_report|cli::|SessionListener)|boost::'"
+    OUTPUT_VARIABLE foreign ERROR_QUIET)
+  if(foreign)
+    message(FATAL_ERROR "${library} holds what no application needs: ${foreign}")
+  endif()
+endforeach()

@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "db/identifiers.h"
 #include "db/store.h"
 #include "include/knobwise/dispatcher.h"
 #include "kernels/device.h"
 #include "kernels/operands.h"
-#include "runtime/records.h"
+#include "tests/runtime/allocation_count.h"
+#include "tests/runtime/record_trial.h"
 
 namespace knobwise::test {
 namespace {
@@ -54,22 +54,9 @@ class DeviceTest : public ::testing::TestWithParam<const char*> {
 };
 
 void DeviceTest::record(Store& store, const PlanDescription& plan, double time_us) {
-  TrialRecord trial;
-  trial.device = store.intern_device(device_record(device_->info()));
-  trial.environment = store.intern_environment(environment_record(device_->info()));
-  trial.problem = store.intern_problem(problem_record(Problem::parse(plan.problem)));
-  trial.family = store.intern_family(family_record(*find_family(device_->info().backend, plan.family)));
-  SessionRecord session;
-  session.uuid = make_uuid();
-  session.device = trial.device, session.environment = trial.environment, session.problem = trial.problem;
-  session.strategy = "exhaustive";
-  session.started = utc_now();
-  trial.session = store.begin_session(session);
-  trial.configuration = plan.configuration.to_json();
-  trial.timing = TimingRecord{.time_us = time_us, .min_us = time_us, .mean_us = time_us, .samples = {}};
-  trial.errors = {error_record(Distribution::uniform, plan.error.value())};
-  trial.started = utc_now();
-  store.insert_trial(trial);
+  record_trial(store, device_->info(), Problem::parse(plan.problem),
+               *find_family(device_->info().backend, plan.family), plan.configuration, time_us,
+               plan.error.value());
 }
 
 ErrorMetrics DeviceTest::run(Plan& plan, Distribution distribution) {
@@ -138,6 +125,25 @@ TEST_P(DeviceTest, AStoredResultIsServedExactlyAndToItsNeighbours) {
   Plan neighbour = dispatcher.plan("conv2d n=4 c=8 h=20 w=20 k=16 r=3 s=3 bias | div 2 | leaky_relu 0.01");
   EXPECT_EQ(neighbour.description().provenance, Provenance::nearest) << neighbour.description().to_json();
   EXPECT_TRUE(AccuracyRequirement::parse("allclose").accepts(run(neighbour)));
+}
+
+TEST_P(DeviceTest, LaterRunsAllocateNothing) {
+  Dispatcher dispatcher(options());
+  for (const char* line : kProblems) {
+    Plan plan = dispatcher.plan(line);
+    run(plan);
+    std::vector<std::unique_ptr<DeviceBuffer>> memory;
+    const ConstBuffer input(memory.emplace_back(device_->allocate(plan.input_bytes(), "input"))->data(),
+                            plan.input_bytes());
+    const MutableBuffer output(memory.emplace_back(device_->allocate(plan.output_bytes(), "output"))->data(),
+                               plan.output_bytes());
+    device_->fill_bytes(memory[0]->data(), 0, plan.input_bytes());
+    plan.run(input, output);
+    const std::size_t before = allocation_count();
+    for (int i = 0; i < 10; ++i) plan.run(input, output);
+    EXPECT_EQ(allocation_count(), before) << plan.description().to_string();
+    device_->synchronize();
+  }
 }
 
 TEST_P(DeviceTest, IntegersAreExact) {

@@ -47,11 +47,11 @@ Configuration fake_configuration(std::int64_t tile, std::int64_t scratch = 0, bo
 /// Everything the backend answers from. Set up before a dispatcher is made; the counters count since reset().
 struct FakeMachine {
   DeviceInfo info;
-  std::string compile_options;
+  std::string compile_options, compiler_version;
   FakeFamily tiled{"tiled", false};
   FakeFamily vendor{"vendor", true};
   FakeFamily reference{"reference", true};
-  std::atomic<int> compiles{0}, verifications{0}, prepares{0}, runs{0};
+  std::atomic<int> compiles{0}, verifications{0}, prepares{0}, runs{0}, version_questions{0};
 
   void reset();
 };

@@ -66,7 +66,10 @@ DispatcherOptions RuntimeTest::options(std::vector<std::filesystem::path> databa
   return {.databases = std::move(databases),
           .device = "cpu",
           .code_cache = folder_ / "code",
-          .on_new_plan = [this](const PlanDescription& description) { decided_.push_back(description); }};
+          .on_new_plan = [this](const PlanDescription& description) {
+            const std::lock_guard lock(mutex_);
+            decided_.push_back(description);
+          }};
 }
 
 Operands::Operands(const Problem& problem, std::uint64_t seed)

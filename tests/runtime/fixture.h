@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ class RuntimeTest : public ::testing::Test {
   std::vector<PlanDescription> decided_;  ///< What on_new_plan received.
 
  private:
+  std::mutex mutex_;  // of decided_: several threads may report at once
   std::filesystem::path folder_;
 };
 

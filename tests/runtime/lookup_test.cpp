@@ -1,6 +1,7 @@
 // The order of the lookup and its provenance, through the public interface.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "tests/runtime/fixture.h"
@@ -125,7 +126,7 @@ TEST_F(LookupTest, AKernelThatFailsCostsItsStepOnly) {
 
 TEST_F(LookupTest, WithoutACompilerTheVendorAndThenTheReferenceServe) {
   const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
-  machine().info.compiler_version.clear();
+  machine().compiler_version.clear();
   {
     Dispatcher dispatcher(options({path}));
     const Plan plan = dispatcher.plan(kProblem);
@@ -198,7 +199,7 @@ TEST_F(LookupTest, StaleResultsAreReportedAndSkippedUnlessAllowed) {
 
 TEST_F(LookupTest, AnotherCompilerMeansAnotherVerification) {
   const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
-  machine().info.compiler_version = "testc 2.0";
+  machine().compiler_version = "testc 2.0";
   Dispatcher dispatcher(options({path}));
   EXPECT_EQ(dispatcher.plan(kProblem).description().provenance, Provenance::exact);
   EXPECT_GT(machine().verifications, 0);
@@ -331,6 +332,20 @@ TEST_F(LookupTest, EachDecisionIsReportedOnce) {
   ASSERT_EQ(decided_.size(), 2u);
   EXPECT_THAT(decided_[0].to_string(), HasSubstr("family_default"));
   EXPECT_THAT(decided_[0].to_json(), HasSubstr("\"provenance\":\"family_default\""));
+}
+
+TEST_F(LookupTest, WithoutACallbackALineOnStandardErrorSaysItOnce) {
+  DispatcherOptions chosen = options({folder() / "missing.db"});
+  chosen.on_new_plan = {};
+  testing::internal::CaptureStderr();
+  {
+    Dispatcher dispatcher(chosen);
+    for (int i = 0; i < 3; ++i) dispatcher.plan(kProblem);
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
+  EXPECT_THAT(log, HasSubstr("missing.db"));
+  EXPECT_THAT(log, HasSubstr("family_default"));
 }
 
 TEST_F(LookupTest, WhatNobodySupportsIsSaidNotCrashed) {

@@ -89,6 +89,46 @@ TEST_F(PlanTest, OverlapOfInputAndOutputIsRefused) {
   EXPECT_EQ(machine().runs, 4) << "three runs of the verification, then this one";
 }
 
+TEST_F(PlanTest, AnOutputOverTheParametersIsRefused) {
+  Dispatcher dispatcher(options({}));
+  Plan plan = dispatcher.plan("conv1d n=1 c=4 w=64 k=4 s=1");
+  std::vector<float> input(256), weights(256 + 16, 1.0f);
+  plan.prepare({{weights.data(), 64}});
+  EXPECT_THAT(message_of([&] {
+                plan.run(input, {weights.data(), 1024});
+              }),
+              HasSubstr("overlaps parameter 0"));
+  plan.run(input, {weights.data() + 16, 1024});
+}
+
+TEST_F(PlanTest, SeveralDispatchersAndRefreshesServeManyThreads) {
+  const auto path = scratch_database();
+  std::vector<std::unique_ptr<Dispatcher>> dispatchers;
+  for (int i = 0; i < 3; ++i) {
+    DispatcherOptions silent = options({path});
+    silent.on_new_plan = [](const PlanDescription&) {};
+    dispatchers.push_back(std::make_unique<Dispatcher>(silent));
+  }
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (unsigned i = 0; i < 30; ++i) {
+        Dispatcher& dispatcher = *dispatchers[(t + i) % dispatchers.size()];
+        Plan plan = dispatcher.plan(kLine, {.deterministic = i % 2 == 0});
+        Operands operands(plan.problem(), t);
+        plan.prepare(operands.parameter_buffers());
+        plan.run(operands.input, operands.output);
+        if (largest_error(operands) > 1e-5) ++wrong;
+        if (t == 0 && i % 10 == 9) dispatcher.refresh();
+        if (!dispatcher.notes().empty()) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST_F(PlanTest, ParametersArePackedOnceUntilPreparedAgain) {
   Dispatcher dispatcher(options({scratch_database()}));
   Plan plan = dispatcher.plan(kLine);

@@ -11,28 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/tuner/temporary_folder.h"
+
 namespace knobwise::test {
 
 struct CommandResult {
   int status = -1;
   std::string out, err;
-};
-
-/// A folder of its own for each test, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "knobwise-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
 };
 
 inline std::string read_file(const std::filesystem::path& path) {

@@ -38,6 +38,7 @@ std::vector<Ceiling> known_ceilings(const DeviceInfo& info, const std::vector<st
 
 void print(const DeviceInfo& device, const std::vector<Ceiling>& ceilings) {
   const bool cpu = device.backend == Backend::cpu;
+  const std::string compiler = compiler_version(device.backend);
   std::cout << fmt::format("{:<8}{} ({}), {} {}, {} memory\n",
                            cpu ? "cpu" : fmt::format("cuda:{}", device.ordinal), device.name,
                            device.architecture, device.multiprocessors,
@@ -45,7 +46,7 @@ void print(const DeviceInfo& device, const std::vector<Ceiling>& ceilings) {
   std::cout << fmt::format("        {}{}compiler: {}\n",
                            cpu ? "" : fmt::format("driver {}, ", device.driver_version),
                            cpu ? fmt::format("{}-byte vectors, ", device.vector_bytes) : "",
-                           device.compiler_version.empty() ? "none" : device.compiler_version);
+                           compiler.empty() ? "none" : compiler);
   for (const Ceiling& ceiling : ceilings) {
     const std::string rate = ceiling.resource == "memory"
                                  ? format_bytes(static_cast<std::int64_t>(ceiling.per_second)) + "/s"
@@ -58,6 +59,7 @@ void print(const DeviceInfo& device, const std::vector<Ceiling>& ceilings) {
 nlohmann::json to_json(const DeviceInfo& device, const std::vector<Ceiling>& ceilings) {
   nlohmann::json entry = to_message(device);
   entry["backend"] = to_string(device.backend);
+  entry["compiler_version"] = compiler_version(device.backend);
   entry["ceilings"] = nlohmann::json::object();
   for (const Ceiling& ceiling : ceilings) {
     entry["ceilings"][ceiling.resource] = {{"per_second", ceiling.per_second},

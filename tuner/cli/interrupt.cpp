@@ -1,6 +1,11 @@
 #include "tuner/cli/interrupt.h"
 
+#include <fmt/format.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "search_spaces/user_error.h"
 
 namespace knobwise::cli {
 namespace {
@@ -29,6 +34,11 @@ InterruptGuard::~InterruptGuard() {
 
 const volatile std::sig_atomic_t* InterruptGuard::flag() {
   return &interrupted;
+}
+
+void end_with(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) throw UserError(fmt::format("--end-with: process {} is not the parent", parent));
 }
 
 }  // namespace knobwise::cli

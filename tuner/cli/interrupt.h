@@ -1,6 +1,8 @@
 // Ctrl-C asks a session to end; a second one ends the program.
 #pragma once
 
+#include <sys/types.h>
+
 #include <csignal>
 
 namespace knobwise::cli {
@@ -16,5 +18,9 @@ class InterruptGuard {
 
   static const volatile std::sig_atomic_t* flag();
 };
+
+/// From now on SIGTERM comes when the parent ends (strictly: its thread that started this process). Throws
+/// UserError if `parent` is not the parent, or has ended already.
+void end_with(pid_t parent);
 
 }  // namespace knobwise::cli

@@ -55,6 +55,8 @@ void add_search(Options& options) {
        "compiler (docs/security.md says when it is run)")  //
       ("jobs,j", po::value<int>()->value_name("N"),
        "compile workers, for all devices together [all cores]")  //
+      ("end-with", po::value<pid_t>()->value_name("PID"),
+       "end as by Ctrl-C when this process, which must be the parent, has ended")  //
       ("no-overlap",
        "compile and measure one configuration after the other: with --jobs 1, what the pipeline is compared "
        "with");
@@ -221,6 +223,7 @@ int tune(const std::vector<std::string>& arguments) {
   const UserKernel* kernel = chosen_kernel(*variables);
   const Problem problem = chosen_problem(*variables, kernel);
   InterruptGuard guard;
+  if (variables->count("end-with")) end_with((*variables)["end-with"].as<pid_t>());
   SessionOptions session = session_options(*variables, arguments, "tune", kernel);
   session.configurations = chosen_configurations(*variables, session);
   Store store = open_for_writing(*variables);

@@ -13,7 +13,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceInfo, backend, ordinal, vendor, name, a
                                    shared_bytes_per_block, shared_bytes_per_multiprocessor,
                                    registers_per_multiprocessor, max_threads_per_block,
                                    max_threads_per_multiprocessor, vector_bytes, vector_registers, bf16,
-                                   driver_version, compiler_version)
+                                   driver_version)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resources, registers, spill_bytes, stack_bytes, static_shared_bytes,
                                    dynamic_shared_bytes, occupancy, waves, binary_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TimingOptions, warmup, min_samples, max_samples, max_seconds,
