@@ -49,7 +49,7 @@ struct alignas(128) Anchor {
 
 }  // namespace
 
-struct Dispatcher::Impl {
+struct [[gnu::visibility("hidden")]] Dispatcher::Impl {
   explicit Impl(const DispatcherOptions& options)
       : core(std::make_shared<runtime_detail::Core>(options)), tuner(make_tuner(options, core->info())) {
     for (auto& handle : handles) handle = {std::make_shared<Anchor>(core), core.get()};

@@ -47,7 +47,7 @@ endif()
 # Nothing but the interface is visible.
 file(GLOB_RECURSE libraries ${WORK}/prefix/libknobwise.so)
 check(nm -DC --defined-only ${libraries})
-string(REGEX MATCHALL "[^\n]*(sqlite3_|SQLite::|spdlog|nlohmann|fmt::v|knobwise::Store|runtime_detail::Core)[^\n]*" leaks
+string(REGEX MATCHALL "[^\n]*(sqlite3_|SQLite::|spdlog|nlohmann|fmt::v|knobwise::Store|runtime_detail::Core|::Impl::)[^\n]*" leaks
        "${output}")
 list(FILTER leaks EXCLUDE REGEX "knobwise::Plan::Plan")
 if(leaks)
