@@ -60,7 +60,7 @@ void end_group(int) {
   dup2(report, kReport);
   fcntl(kReport, F_SETFD, FD_CLOEXEC);
   close_range(kReport + 1, ~0u, 0);  // nobody may wait for the other end of what the parent has open
-  const pid_t self = getpid(), child = fork();
+  const pid_t self = getpid(), child = _Fork();  // without the handlers that fork() runs
   if (child == 0) run(command, environment, self);
   const int status = child < 0 ? 0x7f00 : wait_for(child);
   if (!WIFEXITED(status)) kill(0, SIGKILL);

@@ -1,6 +1,7 @@
 // The CPU backend: compiling, loading, memory, timing, and how each of them fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include "kernels/cpu/machine.h"
 #include "search_spaces/user_error.h"
 #include "tests/cpu/harness.h"
+#include "tests/tuner/processes.h"
 
 namespace knobwise {
 namespace {
@@ -106,6 +108,21 @@ TEST(CpuCompile, AStuckCommandIsStoppedWithItsChildren) {
   EXPECT_TRUE(result.timed_out);
   EXPECT_EQ(result.exit_status, -1);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST(CpuCompile, ACommandEndsWithTheProcessThatStartedIt) {
+  test::adopt_orphans();
+  for (int round = 0; round < 10; ++round) {
+    const pid_t starter = fork();
+    if (starter == 0) {
+      run_command({"sh", "-c", "sleep 60 & sleep 60"}, "", std::chrono::seconds(60));
+      _exit(0);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(4 * round));
+    kill(starter, SIGKILL);
+    waitpid(starter, nullptr, 0);
+    EXPECT_EQ(test::left_behind(), std::set<pid_t>()) << "round " << round;
+  }
 }
 
 // dlopen() returns the library it has when it knows the path: several kernels at once must stay apart.
