@@ -15,7 +15,7 @@ struct SalvageResult {
   std::int64_t refused = 0;          ///< Rows that were read and break a rule of the schema.
   std::int64_t orphans = 0;          ///< Rows left out because what they refer to is lost.
   std::vector<std::string> damaged;  ///< Tables of which parts cannot be read.
-  bool schema_rebuilt = false;       ///< The file's own list of tables was lost.
+  bool schema_rebuilt = false;       ///< The file's own list of tables was of no use.
 };
 
 /// Writes every row of `damaged` that can still be read to a new database `out`. The damaged file is only

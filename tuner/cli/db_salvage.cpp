@@ -23,7 +23,8 @@ int db_salvage(const std::vector<std::string>& arguments) {
   const SalvageResult result = salvage(files[0], files[1]);
   std::cout << fmt::format("{}: {} problems, {} sessions, {} trials, {} baselines\n", files[1],
                            result.problems, result.sessions, result.trials, result.baselines);
-  if (result.schema_rebuilt) std::cout << "the file's list of tables was lost and taken from its version\n";
+  if (result.schema_rebuilt)
+    std::cout << "the file's list of tables was of no use; rows were told by what they look like\n";
   for (const std::string& table : result.damaged)
     std::cout << fmt::format("parts of {} could not be read\n", table);
   if (result.refused > 0) std::cout << fmt::format("{} rows were damaged and left out\n", result.refused);
