@@ -19,7 +19,7 @@ class NameCollector {
     const SyntaxNode& node = tree_.nodes[id];
     if (node.operation == Operation::name) {
       note(node.name);
-    } else if (node.operation == Operation::comprehension) {
+    } else if (node.operation == Operation::comprehension || node.operation == Operation::flattened) {
       visit(node.children[1]);
       variables_.push_back(node.name);
       visit(node.children[0]);

@@ -20,7 +20,7 @@ struct SyntaxTree;
 
 /// An expression in Python syntax, parsed once.
 ///
-/// Integers, reals, text, True/False, lists, tuples, sets, comprehensions with one `for`, indexing and
+/// Integers, reals, text, True/False, lists, tuples, sets, comprehensions, indexing and
 /// slices;
 /// + - * / // % **, unary + - not, comparisons (chained too), `in`, `not in`, and, or, `a if c else b`; the
 /// functions min max abs int float round len sum any all range list tuple sorted bool pow gcd log log2 ceil

@@ -167,6 +167,9 @@ class Parser {
     return token().spelling == spelling &&
            (token().kind == TokenKind::symbol || token().kind == TokenKind::word);
   }
+  bool is_keyword() const {
+    return std::find(kKeywords.begin(), kKeywords.end(), token().spelling) != kKeywords.end();
+  }
   bool accept(std::string_view spelling) {
     if (!is(spelling)) return false;
     ++at_;
@@ -332,9 +335,7 @@ class Parser {
   NodeId word() {
     if (is("True")) return literal(true);
     if (is("False")) return literal(false);
-    if (std::find(kKeywords.begin(), kKeywords.end(), token().spelling) != kKeywords.end()) {
-      fail(fmt::format("expected a value, found the keyword `{}`", token().spelling));
-    }
+    if (is_keyword()) fail(fmt::format("expected a value, found the keyword `{}`", token().spelling));
     const std::size_t begin = start();
     std::string name(token().spelling);
     ++at_;
@@ -431,17 +432,40 @@ class Parser {
     return arguments;
   }
 
+  // The clauses from here on, for an element that was read already.
   NodeId comprehension(NodeId element, std::size_t begin) {
+    if (++depth_ > kMaximumDepth) fail("nested too deeply");
     expect("for");
-    if (token().kind != TokenKind::word) fail("expected the name of the variable");
-    std::string variable(token().spelling);
-    ++at_;
+    std::string variable = variable_name();
     expect("in");
     std::vector<NodeId> children = {element, binary(kOrPrecedence)};
-    if (accept("if")) children.push_back(binary(kOrPrecedence));
-    if (is("for") || is("if")) fail("a comprehension has one `for` and at most one `if` here");
-    const NodeId result = add(Operation::comprehension, begin, std::move(children));
+    if (is("if")) children.push_back(conditions());
+    const bool has_more = is("for");
+    if (has_more) children[0] = comprehension(element, begin);
+    const NodeId result =
+        add(has_more ? Operation::flattened : Operation::comprehension, begin, std::move(children));
     tree_.nodes[result].name = std::move(variable);
+    --depth_;
+    return result;
+  }
+
+  std::string variable_name() {
+    if (token().kind != TokenKind::word || is_keyword()) fail("expected the name of the variable");
+    std::string name(token().spelling);
+    ++at_;
+    if (is(",")) fail("a `for` has one variable here");
+    return name;
+  }
+
+  // Python takes several `if`; they are one condition here.
+  NodeId conditions() {
+    const std::size_t begin = tokens_[at_ + 1].offset;
+    expect("if");
+    NodeId result = binary(kOrPrecedence);
+    while (accept("if")) {
+      const NodeId next = binary(kOrPrecedence);
+      result = add(Operation::logical_and, begin, {result, next});
+    }
     return result;
   }
 

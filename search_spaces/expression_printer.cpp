@@ -56,7 +56,8 @@ class Printer {
       case Operation::index:
         return fmt::format("{}[{}]", child(0, kAtomPrecedence), child(1, kConditionalPrecedence));
       case Operation::comprehension:
-        return comprehension(node);
+      case Operation::flattened:
+        return fmt::format("[{}{}]", print(element(node), kConditionalPrecedence), clauses(node));
       case Operation::negate:
       case Operation::plus:
       case Operation::invert:
@@ -82,11 +83,16 @@ class Printer {
     return result;
   }
 
-  std::string comprehension(const SyntaxNode& node) const {
-    std::string result = fmt::format("[{} for {} in {}", print(node.children[0], kConditionalPrecedence),
-                                     node.name, print(node.children[1], kOrPrecedence));
+  NodeId element(const SyntaxNode& node) const {
+    const NodeId first = node.children[0];
+    return node.operation == Operation::flattened ? element(tree_.nodes[first]) : first;
+  }
+
+  std::string clauses(const SyntaxNode& node) const {
+    std::string result = fmt::format(" for {} in {}", node.name, print(node.children[1], kOrPrecedence));
     if (node.children.size() == 3) result += " if " + print(node.children[2], kOrPrecedence);
-    return result + "]";
+    if (node.operation == Operation::flattened) result += clauses(tree_.nodes[node.children[0]]);
+    return result;
   }
 
   std::string comparison(const SyntaxNode& node) const {

@@ -64,7 +64,11 @@ class Evaluation {
       case Operation::tuple:
         return arena_.keep(elements(node));
       case Operation::comprehension:
-        return comprehension(node);
+      case Operation::flattened: {
+        DatumList result;
+        comprehend(node, result);
+        return arena_.keep(std::move(result));
+      }
       case Operation::call:
         return node.function(elements(node), arena_);
       case Operation::index:
@@ -138,17 +142,34 @@ class Evaluation {
     return result;
   }
 
-  Datum comprehension(const Program::Node& node) {
+  // Appends the elements.
+  void comprehend(const Program::Node& node, DatumList& result) {
     const Datum iterable = value(child(node, 1));
     if (iterable.kind != Datum::Kind::list)
       throw OperationError("the comprehension runs over something other than a list");
-    DatumList result;
     for (const Datum& item : *iterable.list) {
+      count_steps(1);
       locals_[node.slot] = item;
       if (node.count == 3 && !truth(value(child(node, 2)))) continue;
-      result.push_back(value(child(node, 0)));
+      if (node.operation == Operation::flattened) {
+        append(program_.nodes_[child(node, 0)], result);
+      } else {
+        result.push_back(value(child(node, 0)));
+      }
     }
-    return arena_.keep(std::move(result));
+  }
+
+  // The elements of the rest of a comprehension, which may have been computed when the program was made.
+  void append(const Program::Node& rest, DatumList& result) {
+    if (rest.operation != Operation::literal) return comprehend(rest, result);
+    const DatumList& elements = *rest.constant.list;
+    count_steps(static_cast<std::int64_t>(elements.size()));
+    result.insert(result.end(), elements.begin(), elements.end());
+  }
+
+  void count_steps(std::int64_t steps) {
+    steps_ += steps;
+    if (steps_ > kMaximumLength) throw OperationError("the comprehensions take too many steps");
   }
 
   std::string call_error(const Program::Node& node, const std::string& what) const {
@@ -160,6 +181,7 @@ class Evaluation {
   const Datum* slots_;
   Arena& arena_;
   std::array<Datum, kMaximumLocals> locals_;
+  std::int64_t steps_ = 0;  // of all comprehensions
 };
 
 /// Turns a syntax tree, or a part of it, into a program.
@@ -197,6 +219,7 @@ class Compiler {
       case Operation::name:
         return name(syntax);
       case Operation::comprehension:
+      case Operation::flattened:
         return comprehension(syntax);
       case Operation::logical_and:
       case Operation::logical_or:
@@ -324,6 +347,7 @@ class Compiler {
       case Operation::list:
       case Operation::tuple:
       case Operation::comprehension:
+      case Operation::flattened:
         return true;
       case Operation::call:
         return syntax.name == "list" || syntax.name == "tuple" || syntax.name == "range" ||

@@ -20,6 +20,7 @@ enum class Operation : std::uint8_t {
   list,
   tuple,
   comprehension,  // element, iterable, condition if any; the variable in SyntaxNode::name
+  flattened,      // a comprehension with more than one `for`: its element is the comprehension of the rest
   index,          // container, position
   call,           // arguments; the function in SyntaxNode::name
   negate,

@@ -139,6 +139,8 @@ TEST(Expression, NamesAreTheFreeOnesInOrder) {
   EXPECT_THAT(Expression::parse("b + a * max(b, c) + sum([i for i in range(d) if i in e])").names(),
               ElementsAre("b", "a", "c", "d", "e"));
   EXPECT_THAT(Expression::parse("[x for x in x]").names(), ElementsAre("x"));
+  EXPECT_THAT(Expression::parse("[x + y for x in a if c for y in range(x) if y < d]").names(),
+              ElementsAre("a", "d", "c"));
 }
 
 TEST(Expression, CanonicalTextHasTheFewestParentheses) {
@@ -152,6 +154,8 @@ TEST(Expression, CanonicalTextHasTheFewestParentheses) {
   EXPECT_EQ(canonical("(a<b)<c"), "(a < b) < c");
   EXPECT_EQ(canonical("x if(y if z else w)else v"), "x if (y if z else w) else v");
   EXPECT_EQ(canonical("'it\\'s'"), "\"it's\"");
+  EXPECT_EQ(canonical("[(x) for x in (a) if b if c or d for y in x]"),
+            "[x for x in a if b and (c or d) for y in x]");
 }
 
 TEST(Expression, EqualityIsOfSyntax) {
@@ -171,7 +175,7 @@ TEST(Expression, SyntaxErrorsPointAtTheMistake) {
   EXPECT_EQ(marked(error_of("99999999999999999999")), "99999999999999999999");
   EXPECT_EQ(marked(error_of("a and lambda")), "lambda");
   for (const char* text : {"", "  ", "(", "[1,", "a if b", "a not b", "a.b", "f(x", "x[1", "1 if", "[x for]",
-                           "1..2", "a ? b", "007", "math.pi", "[x for x in y for z in y]"}) {
+                           "1..2", "a ? b", "007", "math.pi", "[x for x in y for]"}) {
     EXPECT_THROW(Expression::parse(text), UserError) << text;
   }
 }

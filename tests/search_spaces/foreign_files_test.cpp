@@ -52,7 +52,12 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"range(9)[7:1:-3]", "7,4"}, Row{"[0b11, 0o17]", "3,15"}, Row{"[[1, 2], [3]][0][::-1]", "2,1"},
         Row{"list({1})", "1"}, Row{"['fp32', \"tf32\"]", "fp32,tf32"}, Row{"[True, False]", "true,false"},
         Row{"[16] * 2", "16,16"}, Row{"[.5, 5., 1e-1, 0x10, 1_000]", "0.5,5.0,0.1,16,1000"},
-        Row{"[ 1 ,\n 2 ]", "1,2"}, Row{" [1]\t", "1"}, Row{"[1, 2,]", "1,2"}));
+        Row{"[ 1 ,\n 2 ]", "1,2"}, Row{"[x * y for x in [1, 2] for y in [3, 5]]", "3,5,6,10"},
+        Row{"[x for x in range(9) if x % 2 if x > 2]", "3,5,7"},
+        Row{"[10 * x + y for x in range(4) if x % 2 for y in range(x) if y != 1]", "10,30,32"},
+        Row{"[y for x in [1, 2] for y in [7, 8]]", "7,8,7,8"},
+        Row{"[z for x in [1, 2] for y in range(x) for z in [x + y]]", "1,2,3"},
+        Row{"[x for x in [1, 2] for x in [x, 5]]", "1,5,2,5"}, Row{" [1]\t", "1"}, Row{"[1, 2,]", "1,2"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Conditions, Foreign,
@@ -70,7 +75,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"math.ceil(a / b)", "2"}, Row{"math.floor(math.log2(a))", "2"},
                     Row{"int(a / b)", "1"}, Row{"math.sqrt(b) == 2", "true"}, Row{"pow(2, b)", "16"},
                     Row{"math.log(8, 2) > 2.9", "true"}, Row{"math.gcd(a, b)", "2"},
-                    Row{"len(range(a))", "6"}, Row{"float(a)", "6.0"}, Row{"a == 6.0 and t == 1", "true"}));
+                    Row{"len(range(a))", "6"}, Row{"(a, b) in [(6, 4), (1, 2)]", "true"},
+                    Row{"(a, b) < (6, 5)", "true"}, Row{"s * 2 == 'xx' != 'y'", "true"},
+                    Row{"'a' < s <= 'x'", "true"}, Row{"not a in [1, 2]", "true"},
+                    Row{"a is_not b", "error: expression `a is_not b`, column 3: unexpected `is_not`"},
+                    Row{"sum(x * y for x in (a, b) for y in range(3) if x != y)", "30"},
+                    Row{"any(x == y for x in [a] for y in [b, 6])", "true"}, Row{"float(a)", "6.0"},
+                    Row{"a == 6.0 and t == 1", "true"}));
 
 // These are not Python, or not pure; each must be an error, and never a crash or a hang.
 class Rejected : public testing::TestWithParam<const char*> {};
@@ -93,9 +104,12 @@ INSTANTIATE_TEST_SUITE_P(
                     "9223372036854775808", "range(10 ** 12)", "[0] * 10 ** 9",
                     "[i for i in range(10 ** 7) for j in range(10 ** 7)]", "'a' * 10 ** 12", "1 / 0", "1 % 0",
                     "unknown", "[1, 2][5]", "[1][::0]", "[1]['a':]", "{}", "{1: 2}", "0xg", "1__0", "1_",
-                    "[x for x in [1] for y in [2]]", "math.pi", "slice([1])", "sorted(3)", "max([])", "max()",
-                    "1 < 'x'", "not", "if a else 1", "a if b", "\xff\xfe", "99999999999999999999999999",
-                    "1e999", "[[1]]"));
+                    "[x for x in [1] for y in 2]", "[x for x, y in [1]]", "[x for in in [1]]",
+                    "[x for x in [1] for]", "[sum([0 for j in range(10 ** 6)]) for i in range(10 ** 6)]",
+                    "[1 for i in range(10 ** 6) for j in range(10 ** 6) if False]",
+                    "[j for i in range(10 ** 4) for j in range(10 ** 6)]", "math.pi", "slice([1])",
+                    "sorted(3)", "max([])", "max()", "1 < 'x'", "not", "if a else 1", "a if b", "\xff\xfe",
+                    "99999999999999999999999999", "1e999", "[[1]]"));
 
 TEST(ForeignSpace, NestedParenthesesAndLongChainsAreReadOrRefused) {
   const std::string deep = std::string(50'000, '(') + "1" + std::string(50'000, ')');

@@ -90,9 +90,16 @@ class RandomExpressions {
   std::string list(int depth) {
     if (depth == 0)
       return pick({"[1, 2, 4]", "[]", "[0.5, a]", "['fp32', s]", "list(range(3))", "list(range(4, 0, -2))"});
-    switch (below(4)) {
+    switch (below(6)) {
       case 0:
         return fmt::format("[{}, {}]", number(depth - 1), truth(depth - 1));
+      case 4:
+        return fmt::format("[{} for i in {} for b in {}]", number(depth - 1), parenthesised(list(depth - 1)),
+                           parenthesised(list(depth - 1)));
+      case 5:
+        return fmt::format("[{} for i in {} if {} for b in [i, a] if {} if {}]", number(depth - 1),
+                           parenthesised(list(depth - 1)), parenthesised(truth(depth - 1)),
+                           parenthesised(truth(depth - 1)), parenthesised(truth(depth - 1)));
       case 1:
         return fmt::format("{} + {}", parenthesised(list(depth - 1)), parenthesised(list(depth - 1)));
       case 2:
