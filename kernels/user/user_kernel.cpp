@@ -177,6 +177,8 @@ UserKernel::Code UserKernel::read_code(const json& specification, const fs::path
   const std::string file = t1_text(specification, "KernelFile");
   if (file.empty()) t1_error(place, "it has no KernelFile");
   code.path = folder / file;
+  if (!fs::is_regular_file(code.path))
+    t1_error(place, fmt::format("KernelFile {}: cannot be read; its path is relative to this file", file));
   code.source = read_source_file(code.path);
   if (const json* options = t1_member(specification, "CompilerOptions")) {
     if (!options->is_array()) t1_error(place, "CompilerOptions is not a list");

@@ -131,7 +131,8 @@ TEST_F(UserKernelFile, EveryMistakeNamesFileAndPlace) {
   EXPECT_THAT(error_with({{"Language", "OpenCL"}}), HasSubstr("Language OpenCL is not supported"));
   EXPECT_THAT(error_with({{"KernelName", nullptr}}), HasSubstr("it has no KernelName"));
   EXPECT_THAT(error_with({{"KernelFile", nullptr}}), HasSubstr("it has no KernelFile"));
-  EXPECT_THAT(error_with({{"KernelFile", "no.cpp"}}), HasSubstr("no.cpp: cannot be read"));
+  EXPECT_THAT(error_with({{"KernelFile", "no.cpp"}}),
+              HasSubstr("my.T1.json: KernelFile no.cpp: cannot be read"));
   EXPECT_THAT(error_with({{"Arguments", nullptr}}), HasSubstr("it has no list of Arguments"));
   EXPECT_THAT(error_with({{"Arguments", json::array()}}), HasSubstr("no argument is an output"));
   EXPECT_THAT(error_with({{"CompilerOptions", "-O3"}}), HasSubstr("CompilerOptions is not a list"));
