@@ -50,6 +50,12 @@ TEST_P(Robustness, SearchesASpaceOfOneConfiguration) {
   EXPECT_EQ(search(GetParam(), space, scattered, 10), std::vector<std::uint64_t>{0});
 }
 
+TEST_P(Robustness, HasNothingToProposeWhenConstraintsExcludeEverything) {
+  const BoundSpace space = test::make_space({"range(5)", "[False, True]"}, "k0 > 9");
+  ASSERT_TRUE(space.empty());
+  EXPECT_TRUE(search(GetParam(), space, scattered, 10).empty());
+}
+
 TEST_P(Robustness, SearchesATwoValuedKnob) {
   const BoundSpace space = test::make_space({"[False, True]"});
   EXPECT_THAT(search(GetParam(), space, scattered, 10), testing::UnorderedElementsAre(0, 1));

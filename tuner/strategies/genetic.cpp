@@ -5,8 +5,8 @@
 namespace knobwise {
 namespace {
 
-constexpr std::size_t kPopulation = 20;
-constexpr int kMutations = 50;  // tries to make a child new
+constexpr std::size_t kDraws = 20;  // random configurations, the fastest of which are the first population
+constexpr std::size_t kPopulation = 10;
 
 }  // namespace
 
@@ -16,37 +16,21 @@ const Genetic::Member& Genetic::tournament(const std::vector<Member>& population
   return second.time < first.time ? second : first;
 }
 
-std::uint64_t Genetic::child_of(std::uint64_t mother, std::uint64_t father) {
-  Positions genes = space().positions(mother);
-  const Positions other = space().positions(father);
-  const double rate = 1.0 / static_cast<double>(genes.size());
-  for (std::size_t knob = 0; knob < genes.size(); ++knob) {
-    if (uniform() < 0.5) genes[knob] = other[knob];
-    if (uniform() < rate)
-      genes[knob] = static_cast<std::uint32_t>(below(space().knobs()[knob].values.size()));
-  }
-  const auto valid = space().index_of(genes);
-  std::uint64_t child = valid ? *valid : space().nearest(genes);
-  for (int tries = 0; tries < kMutations && !book().open(child); ++tries) {
-    const std::vector<std::uint64_t> neighbours = space().neighbours(child, Neighbourhood::hamming);
-    child = neighbours.empty() ? random_index() : neighbours[below(neighbours.size())];
-  }
-  return child;
-}
-
 ScriptedStrategy::Script Genetic::search() {
-  std::vector<std::uint64_t> first;
-  for (std::size_t i = 0; i < kPopulation; ++i) first.push_back(random_index());
+  const std::vector<std::uint64_t> first = random_indices(kDraws);
   const std::vector<double> times = co_await evaluate(first);
   std::vector<Member> population;
   for (std::size_t i = 0; i < first.size(); ++i) population.push_back({first[i], times[i]});
+  const auto faster = [](const Member& a, const Member& b) { return a.time < b.time; };
+  std::stable_sort(population.begin(), population.end(), faster);
+  population.resize(kPopulation);
   while (true) {
     const std::uint64_t mother = tournament(population).index;
-    const std::uint64_t child = child_of(mother, tournament(population).index);
+    const std::uint64_t child = mix(mother, tournament(population).index);
+    const bool is_new = book().open(child);
     const double time = (co_await evaluate(child)).front();
-    const auto worst = std::max_element(population.begin(), population.end(),
-                                        [](const Member& a, const Member& b) { return a.time < b.time; });
-    if (time < worst->time) *worst = {child, time};
+    const auto slowest = std::max_element(population.begin(), population.end(), faster);
+    if (is_new && time < slowest->time) *slowest = {child, time};
   }
 }
 

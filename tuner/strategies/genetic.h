@@ -5,9 +5,8 @@
 
 namespace knobwise {
 
-/// Steady state: two parents, each the better of two drawn from the population, give a child that takes each
-/// knob from either; some knobs mutate; the child replaces the worst if it is better. A child that is not
-/// valid becomes the nearest valid configuration, one that was tried before mutates on.
+/// Steady state: two parents, each the better of two drawn from a small population, give a child that takes
+/// each knob from either; about one knob mutates. The child replaces the slowest if it is faster.
 class Genetic : public ScriptedStrategy {
  public:
   using ScriptedStrategy::ScriptedStrategy;
@@ -20,7 +19,6 @@ class Genetic : public ScriptedStrategy {
 
   Script search() override;
   const Member& tournament(const std::vector<Member>& population);
-  std::uint64_t child_of(std::uint64_t mother, std::uint64_t father);
 };
 
 }  // namespace knobwise

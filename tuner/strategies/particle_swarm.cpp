@@ -1,46 +1,35 @@
 #include "tuner/strategies/particle_swarm.h"
 
-#include <cmath>
-#include <limits>
-#include <numbers>
-
-#include "tuner/strategies/continuous_position.h"
+#include <algorithm>
 
 namespace knobwise {
 namespace {
 
-constexpr std::size_t kParticles = 20;
+constexpr std::size_t kDraws = 20;  // random configurations, the fastest of which are where particles begin
+constexpr std::size_t kParticles = 8;
 
+// The best place of a particle so far; where it is now plays no part.
 struct Particle {
-  ContinuousPosition place, best_place;
-  double best_time = std::numeric_limits<double>::infinity();
+  std::uint64_t best;
+  double time;
 };
 
 }  // namespace
 
-double ParticleSwarm::normal() {
-  const double radius = std::sqrt(-2 * std::log(1 - uniform()));
-  return radius * std::cos(2 * std::numbers::pi * uniform());
-}
-
 ScriptedStrategy::Script ParticleSwarm::search() {
-  std::vector<Particle> swarm(kParticles);
-  for (Particle& particle : swarm) particle.place = particle.best_place = continuous(space(), random_index());
-  Particle leader = swarm.front();
+  const std::vector<std::uint64_t> first = random_indices(kDraws);
+  const std::vector<double> times = co_await evaluate(first);
+  std::vector<Particle> swarm;
+  for (std::size_t i = 0; i < first.size(); ++i) swarm.push_back({first[i], times[i]});
+  const auto faster = [](const Particle& a, const Particle& b) { return a.time < b.time; };
+  std::stable_sort(swarm.begin(), swarm.end(), faster);
+  swarm.resize(kParticles);
   while (true) {
     for (Particle& particle : swarm) {
-      const std::uint64_t index = nearest_index(space(), particle.place);
-      const double time = (co_await evaluate(index)).front();
-      if (time < particle.best_time)
-        particle.best_time = time, particle.best_place = continuous(space(), index);
-      if (particle.best_time < leader.best_time) leader = particle;
-    }
-    for (Particle& particle : swarm) {
-      for (std::size_t knob = 0; knob < particle.place.size(); ++knob) {
-        const double own = particle.best_place[knob], other = leader.best_place[knob];
-        particle.place[knob] = own;
-        if (uniform() < 0.5) particle.place[knob] = (own + other) / 2 + std::abs(own - other) * normal();
-      }
+      const std::uint64_t leader = std::min_element(swarm.begin(), swarm.end(), faster)->best;
+      const std::uint64_t place = mix(particle.best, leader);
+      const double time = (co_await evaluate(place)).front();
+      if (time < particle.time) particle = {place, time};
     }
   }
 }

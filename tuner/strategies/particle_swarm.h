@@ -5,17 +5,15 @@
 
 namespace knobwise {
 
-/// The bare-bones swarm of J. Kennedy (2003), which has no coefficients: each knob of a particle takes the
-/// place that was best for the particle, or one drawn from a normal distribution between that and the swarm's
-/// best place, as wide as the two are apart; places are positions within the lists of values and count as the
-/// nearest valid configuration.
+/// A geometric swarm (A. Moraglio, C. Di Chio, R. Poli, Geometric Particle Swarm Optimisation, 2007), which
+/// needs no order of values and no velocity: each particle moves to where every knob is that of its own best
+/// place or that of the swarm's, with equal chances, and about one knob is changed at random.
 class ParticleSwarm : public ScriptedStrategy {
  public:
   using ScriptedStrategy::ScriptedStrategy;
 
  private:
   Script search() override;
-  double normal();
 };
 
 }  // namespace knobwise

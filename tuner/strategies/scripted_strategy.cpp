@@ -1,19 +1,25 @@
 #include "tuner/strategies/scripted_strategy.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace knobwise {
 namespace {
 
 // A search that finds nothing new for this many evaluations in a row is stuck.
 constexpr std::size_t kStuck = 200;
+constexpr int kMixes = 5;   // drawn before one is repaired
+constexpr int kSteps = 20;  // drawn before all neighbours are listed
 // The book draws its own numbers, so that what fills in does not change the search's.
 constexpr std::uint64_t kBookSeed = 0x9E3779B97F4A7C15u;
 
 }  // namespace
 
 ScriptedStrategy::ScriptedStrategy(const BoundSpace& space, std::uint64_t seed)
-    : space_(space), book_(space, seed ^ kBookSeed), random_(seed) {}
+    : space_(space), book_(space, seed ^ kBookSeed), random_(seed) {
+  for (std::size_t knob = 0; knob < space.knobs().size(); ++knob)
+    if (space.knobs()[knob].values.size() > 1) choices_.push_back(knob);
+}
 
 ScriptedStrategy::~ScriptedStrategy() {
   if (owned_) owned_.destroy();
@@ -73,6 +79,54 @@ std::vector<std::uint64_t> ScriptedStrategy::ask(std::size_t count) {
     proposals.push_back(*filler);
   }
   return proposals;
+}
+
+std::vector<std::uint64_t> ScriptedStrategy::random_indices(std::size_t count) {
+  std::vector<std::uint64_t> indices;
+  while (indices.size() < count) indices.push_back(random_index());
+  return indices;
+}
+
+void ScriptedStrategy::step(Positions& positions, std::size_t knob) {
+  const std::size_t values = space_.knobs()[knob].values.size();
+  const auto distance =
+      static_cast<std::int64_t>(std::exp(uniform() * std::log(static_cast<double>(values))));
+  const std::int64_t to = positions[knob] + (below(2) == 0 ? distance : -distance);
+  if (to >= 0 && to < static_cast<std::int64_t>(values)) positions[knob] = static_cast<std::uint32_t>(to);
+}
+
+std::uint64_t ScriptedStrategy::random_neighbour(std::uint64_t index) {
+  const Positions from = space_.positions(index);
+  for (int tries = 0; tries < kSteps && !choices_.empty(); ++tries) {
+    Positions to = from;
+    step(to, choices_[below(choices_.size())]);
+    const auto valid = space_.index_of(to);
+    if (valid && book_.open(*valid)) return *valid;
+  }
+  const std::vector<std::uint64_t> all = shuffled_neighbours(index);
+  const auto open = std::find_if(all.begin(), all.end(), [&](std::uint64_t one) { return book_.open(one); });
+  if (open != all.end()) return *open;
+  return all.empty() ? random_index() : all.front();
+}
+
+std::uint64_t ScriptedStrategy::mix(std::uint64_t one, std::uint64_t other) {
+  const Positions from = space_.positions(one), to = space_.positions(other);
+  Positions mixed;
+  for (int tries = 0; tries < kMixes; ++tries) {
+    mixed = mixed_positions(from, to);
+    const auto valid = space_.index_of(mixed);
+    if (valid && book_.open(*valid)) return *valid;
+  }
+  const std::uint64_t repaired = space_.nearest(mixed);
+  return book_.open(repaired) ? repaired : random_neighbour(repaired);
+}
+
+Positions ScriptedStrategy::mixed_positions(Positions positions, const Positions& other) {
+  for (std::size_t knob : choices_) {
+    if (below(2) == 0) positions[knob] = other[knob];
+    if (below(choices_.size()) == 0) step(positions, knob);
+  }
+  return positions;
 }
 
 std::vector<std::uint64_t> ScriptedStrategy::shuffled_neighbours(std::uint64_t index) {

@@ -61,16 +61,30 @@ class ScriptedStrategy : public Strategy {
   /// Uniform in [0, 1), the same on every platform.
   double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
   std::uint64_t random_index() { return random_() % space_.size(); }
+  /// Random configurations to begin with: what follows starts where random search is after `count` trials.
+  std::vector<std::uint64_t> random_indices(std::size_t count);
   /// The neighbours that differ in one knob, in random order.
   std::vector<std::uint64_t> shuffled_neighbours(std::uint64_t index);
+  /// A random neighbour that differs in one knob: an open one if there is any, else any, or a random
+  /// configuration if it has none. Every knob has the same chance, however many values it has.
+  std::uint64_t random_neighbour(std::uint64_t index);
+  /// A configuration that takes each knob from either of two, and about one knob from neither. Drawn again a
+  /// few times while it is invalid or not open; if that does not help, the nearest valid configuration, or a
+  /// random neighbour of it.
+  std::uint64_t mix(std::uint64_t one, std::uint64_t other);
 
  private:
+  /// Moves a knob by d places in its list of values with a chance of about 1/d, so that it needs no scale; a
+  /// step beyond an end is not made.
+  void step(Positions& positions, std::size_t knob);
+  Positions mixed_positions(Positions positions, const Positions& other);
   bool waiting() const;
   void advance();
 
   BoundSpace space_;
   TrialBook book_;
   std::mt19937_64 random_;
+  std::vector<std::size_t> choices_;  // the knobs that have more than one value
   std::coroutine_handle<> script_;    // to be resumed when nothing is waited for; null once it ended
   std::coroutine_handle<> owned_;     // destroyed with the strategy
   std::deque<std::uint64_t> wanted_;  // asked for by the script, not yet proposed

@@ -1,30 +1,27 @@
 #include "tuner/strategies/simulated_annealing.h"
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace knobwise {
 namespace {
 
-constexpr int kDraws = 10;         // random configurations, the best of which is the start
-constexpr double kHot = 0.5;       // a setback of e^0.5 = 65% is taken with probability 1/e
-constexpr double kCold = 0.01;     // one of 1%
-constexpr double kCooling = 0.95;  // per step
+constexpr std::size_t kDraws = 10;  // random configurations, the best of which is the start
+constexpr double kHot = 0.1;        // a setback of e^0.1 = 10% is taken with probability 1/e
+constexpr double kCold = 0.01;      // one of 1%
+constexpr double kCooling = 0.97;   // per step
 
 }  // namespace
 
 ScriptedStrategy::Script SimulatedAnnealing::search() {
-  std::uint64_t current = 0;
-  double current_time = std::numeric_limits<double>::infinity();
-  for (int draw = 0; draw < kDraws; ++draw) {
-    const std::uint64_t index = random_index();
-    const double time = (co_await evaluate(index)).front();
-    if (draw == 0 || time < current_time) current = index, current_time = time;
-  }
+  const std::vector<std::uint64_t> first = random_indices(kDraws);
+  const std::vector<double> times = co_await evaluate(first);
+  const auto start = std::min_element(times.begin(), times.end()) - times.begin();
+  std::uint64_t current = first[start];
+  double current_time = times[start];
   while (true) {
     for (double temperature = kHot; temperature > kCold; temperature *= kCooling) {
-      const std::vector<std::uint64_t> neighbours = space().neighbours(current, Neighbourhood::hamming);
-      const std::uint64_t next = neighbours.empty() ? random_index() : neighbours[below(neighbours.size())];
+      const std::uint64_t next = random_neighbour(current);
       const double time = (co_await evaluate(next)).front();
       const double chance = std::pow(current_time / time, 1 / temperature);
       if (time <= current_time || uniform() < chance) current = next, current_time = time;
