@@ -1,4 +1,4 @@
-// Compares strategies on recorded spaces: best-so-far, score and overhead.
+// Compares strategies on recorded spaces, and on random ones: best-so-far, score and overhead.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/random_recordings.h"
 #include "search_spaces/space.h"
 #include "search_spaces/user_error.h"
 #include "tuner/simulation/replay.h"
@@ -18,6 +19,8 @@ using namespace knobwise;
 
 constexpr std::size_t kTrials = 200;
 constexpr std::size_t kMarks[] = {25, 50, 100, 200};
+constexpr std::size_t kRandomRecordings = 16;  // of each random space
+constexpr std::uint64_t kRandomSeed = 1;
 
 struct Case {
   const char* space;
@@ -60,6 +63,33 @@ void compare(const std::string& folder, const std::vector<std::string>& strategi
   }
 }
 
+// Scores for each space, and the geometric means of best / optimum.
+void compare_on_random(const std::vector<std::string>& strategies, std::size_t repeats) {
+  const auto spaces = random_recordings(kRandomRecordings, kRandomSeed);
+  for (const std::string& strategy : strategies) {
+    fmt::print("| {} |", strategy);
+    double logarithm[4] = {0, 0, 0, 0};
+    for (const auto& [space, recordings] : spaces) {
+      std::vector<double> scores;
+      for (const Recording& recording : recordings) {
+        const Simulation result = simulate(space, recording, strategy, kTrials, repeats);
+        scores.push_back(result.score.mean);
+        for (std::size_t m = 0; m < 4; ++m)
+          logarithm[m] += std::log(result.median_curve[kMarks[m] - 1] / result.random.optimum);
+      }
+      const Estimate score = estimate(scores);
+      fmt::print(" {:.2f}±{:.2f} |", score.mean, score.standard_error);
+      std::cout.flush();
+    }
+    for (std::size_t m = 0; m < 4; ++m) {
+      const auto count = static_cast<double>(kRandomRecordings * spaces.size());
+      fmt::print("{}{:.3f}", m == 0 ? " " : "/", std::exp(logarithm[m] / count));
+    }
+    fmt::print(" |\n");
+    std::cout.flush();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -70,7 +100,10 @@ int main(int argc, char** argv) {
     if (strategies.empty()) {
       for (const auto& [name, explanation] : knobwise::strategy_names()) strategies.push_back(name);
     }
-    compare(folder, strategies, repeats);
+    if (folder == "random")
+      compare_on_random(strategies, repeats);
+    else
+      compare(folder, strategies, repeats);
   } catch (const UserError& error) {
     std::cerr << "strategies_bench: " << error.what() << "\n";
     return 2;

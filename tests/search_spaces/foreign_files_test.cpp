@@ -105,8 +105,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "[i for i in range(10 ** 7) for j in range(10 ** 7)]", "'a' * 10 ** 12", "1 / 0", "1 % 0",
                     "unknown", "[1, 2][5]", "[1][::0]", "[1]['a':]", "{}", "{1: 2}", "0xg", "1__0", "1_",
                     "[x for x in [1] for y in 2]", "[x for x, y in [1]]", "[x for in in [1]]",
-                    "[x for x in [1] for]", "[sum([0 for j in range(10 ** 6)]) for i in range(10 ** 6)]",
-                    "[1 for i in range(10 ** 6) for j in range(10 ** 6) if False]",
+                    "[x for x in [1] for]", "[sum([i for j in range(10 ** 6)]) for i in range(10 ** 6)]",
+                    "[1 for i in range(10 ** 6) for j in range(10 ** 6) if i < 0]",
                     "[j for i in range(10 ** 4) for j in range(10 ** 6)]", "math.pi", "slice([1])",
                     "sorted(3)", "max([])", "max()", "1 < 'x'", "not", "if a else 1", "a if b", "\xff\xfe",
                     "99999999999999999999999999", "1e999", "[[1]]"));

@@ -94,12 +94,12 @@ class RandomExpressions {
       case 0:
         return fmt::format("[{}, {}]", number(depth - 1), truth(depth - 1));
       case 4:
-        return fmt::format("[{} for i in {} for b in {}]", number(depth - 1), parenthesised(list(depth - 1)),
+        return fmt::format("[{} for i in {} for j in {}]", number(depth - 1), parenthesised(list(depth - 1)),
                            parenthesised(list(depth - 1)));
       case 5:
-        return fmt::format("[{} for i in {} if {} for b in [i, a] if {} if {}]", number(depth - 1),
+        return fmt::format("[{} for i in {} if {} for j in [i, a] if j != i if {}]", number(depth - 1),
                            parenthesised(list(depth - 1)), parenthesised(truth(depth - 1)),
-                           parenthesised(truth(depth - 1)), parenthesised(truth(depth - 1)));
+                           parenthesised(truth(depth - 1)));
       case 1:
         return fmt::format("{} + {}", parenthesised(list(depth - 1)), parenthesised(list(depth - 1)));
       case 2:

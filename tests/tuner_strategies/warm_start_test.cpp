@@ -52,6 +52,27 @@ TEST(WarmStart, SuggestionsComeFirstAndOnce) {
   EXPECT_THAT(proposals, testing::Not(testing::Contains(7u)));
 }
 
+std::vector<std::uint64_t> first_proposals(const std::vector<std::uint64_t>& suggestions, std::size_t count) {
+  const BoundSpace space = test::make_space({"range(100)", "range(100)"});
+  const auto strategy = make_strategy("auto", space, 1);
+  strategy->suggest(suggestions);
+  std::vector<std::uint64_t> proposals;
+  while (proposals.size() < count) {
+    proposals.push_back(strategy->ask(1).at(0));
+    strategy->tell({proposals.back(), static_cast<double>(proposals.back() + 1)});
+  }
+  return proposals;
+}
+
+TEST(WarmStart, SuggestionsComeBesidesTheRandomBeginning) {
+  const std::vector<std::uint64_t> suggestions = {17, 4242, 99};
+  const std::vector<std::uint64_t> cold = first_proposals({}, 10);
+  ASSERT_THAT(cold, testing::Not(testing::Contains(testing::AnyOf(17u, 4242u, 99u))));
+  std::vector<std::uint64_t> expected = suggestions;
+  expected.insert(expected.end(), cold.begin(), cold.end());
+  EXPECT_EQ(first_proposals(suggestions, 13), expected);
+}
+
 TEST(WarmStart, EveryStrategyTakesSuggestions) {
   const BoundSpace space = test::make_space({"range(4)", "range(3)"});
   for (const auto& [name, explanation] : strategy_names()) {

@@ -10,27 +10,23 @@ constexpr std::size_t kPopulation = 10;
 
 }  // namespace
 
-const Genetic::Member& Genetic::tournament(const std::vector<Member>& population) {
-  const Member& first = population[below(population.size())];
-  const Member& second = population[below(population.size())];
-  return second.time < first.time ? second : first;
+std::uint64_t Genetic::tournament(const std::vector<Observation>& population) {
+  const Observation& first = population[below(population.size())];
+  const Observation& second = population[below(population.size())];
+  return faster(second, first) ? second.index : first.index;
 }
 
 ScriptedStrategy::Script Genetic::search() {
-  const std::vector<std::uint64_t> first = random_indices(kDraws);
-  const std::vector<double> times = co_await evaluate(first);
-  std::vector<Member> population;
-  for (std::size_t i = 0; i < first.size(); ++i) population.push_back({first[i], times[i]});
-  const auto faster = [](const Member& a, const Member& b) { return a.time < b.time; };
-  std::stable_sort(population.begin(), population.end(), faster);
-  population.resize(kPopulation);
+  const std::vector<std::uint64_t> draws = random_indices(kDraws);
+  const std::vector<double> times = co_await evaluate(draws);
+  std::vector<Observation> population = fastest(draws, times, kPopulation);
   while (true) {
-    const std::uint64_t mother = tournament(population).index;
-    const std::uint64_t child = mix(mother, tournament(population).index);
+    const std::uint64_t mother = tournament(population);
+    const std::uint64_t child = mix(mother, tournament(population));
     const bool is_new = book().open(child);
     const double time = (co_await evaluate(child)).front();
     const auto slowest = std::max_element(population.begin(), population.end(), faster);
-    if (is_new && time < slowest->time) *slowest = {child, time};
+    if (is_new && time < slowest->time_us) *slowest = {child, time};
   }
 }
 

@@ -12,13 +12,8 @@ class Genetic : public ScriptedStrategy {
   using ScriptedStrategy::ScriptedStrategy;
 
  private:
-  struct Member {
-    std::uint64_t index;
-    double time;
-  };
-
   Script search() override;
-  const Member& tournament(const std::vector<Member>& population);
+  std::uint64_t tournament(const std::vector<Observation>& population);
 };
 
 }  // namespace knobwise

@@ -87,6 +87,15 @@ std::vector<std::uint64_t> ScriptedStrategy::random_indices(std::size_t count) {
   return indices;
 }
 
+std::vector<Observation> ScriptedStrategy::fastest(const std::vector<std::uint64_t>& indices,
+                                                   const std::vector<double>& times, std::size_t count) {
+  std::vector<Observation> sorted;
+  for (std::size_t i = 0; i < indices.size(); ++i) sorted.push_back({indices[i], times[i]});
+  std::stable_sort(sorted.begin(), sorted.end(), faster);
+  sorted.resize(count);
+  return sorted;
+}
+
 void ScriptedStrategy::step(Positions& positions, std::size_t knob) {
   const std::size_t values = space_.knobs()[knob].values.size();
   const auto distance =
@@ -113,20 +122,27 @@ std::uint64_t ScriptedStrategy::mix(std::uint64_t one, std::uint64_t other) {
   const Positions from = space_.positions(one), to = space_.positions(other);
   Positions mixed;
   for (int tries = 0; tries < kMixes; ++tries) {
-    mixed = mixed_positions(from, to);
+    mixed = from;
+    for (std::size_t knob : choices_) {
+      if (below(2) == 0) mixed[knob] = to[knob];
+    }
+    mutate(mixed);
     const auto valid = space_.index_of(mixed);
     if (valid && book_.open(*valid)) return *valid;
   }
-  const std::uint64_t repaired = space_.nearest(mixed);
-  return book_.open(repaired) ? repaired : random_neighbour(repaired);
+  return repaired(mixed);
 }
 
-Positions ScriptedStrategy::mixed_positions(Positions positions, const Positions& other) {
+std::uint64_t ScriptedStrategy::repaired(const Positions& positions) {
+  const auto valid = space_.index_of(positions);
+  const std::uint64_t index = valid ? *valid : space_.nearest(positions);
+  return book_.open(index) ? index : random_neighbour(index);
+}
+
+void ScriptedStrategy::mutate(Positions& positions) {
   for (std::size_t knob : choices_) {
-    if (below(2) == 0) positions[knob] = other[knob];
     if (below(choices_.size()) == 0) step(positions, knob);
   }
-  return positions;
 }
 
 std::vector<std::uint64_t> ScriptedStrategy::shuffled_neighbours(std::uint64_t index) {

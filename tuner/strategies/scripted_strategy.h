@@ -61,23 +61,28 @@ class ScriptedStrategy : public Strategy {
   /// Uniform in [0, 1), the same on every platform.
   double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
   std::uint64_t random_index() { return random_() % space_.size(); }
-  /// Random configurations to begin with: what follows starts where random search is after `count` trials.
   std::vector<std::uint64_t> random_indices(std::size_t count);
+  static bool faster(const Observation& a, const Observation& b) { return a.time_us < b.time_us; }
+  /// The `count` fastest of evaluated configurations, the fastest first.
+  static std::vector<Observation> fastest(const std::vector<std::uint64_t>& indices,
+                                          const std::vector<double>& times, std::size_t count);
   /// The neighbours that differ in one knob, in random order.
   std::vector<std::uint64_t> shuffled_neighbours(std::uint64_t index);
   /// A random neighbour that differs in one knob: an open one if there is any, else any, or a random
   /// configuration if it has none. Every knob has the same chance, however many values it has.
   std::uint64_t random_neighbour(std::uint64_t index);
-  /// A configuration that takes each knob from either of two, and about one knob from neither. Drawn again a
-  /// few times while it is invalid or not open; if that does not help, the nearest valid configuration, or a
-  /// random neighbour of it.
+  /// Moves about one knob by a random step; the result may be invalid.
+  void mutate(Positions& positions);
+  /// The configuration at positions or the nearest valid one; a random neighbour of it if it is not open.
+  std::uint64_t repaired(const Positions& positions);
+  /// A configuration that takes each knob from either of two, mutated. Drawn again a few times while it is
+  /// invalid or not open; repaired if that does not help.
   std::uint64_t mix(std::uint64_t one, std::uint64_t other);
 
  private:
   /// Moves a knob by d places in its list of values with a chance of about 1/d, so that it needs no scale; a
   /// step beyond an end is not made.
   void step(Positions& positions, std::size_t knob);
-  Positions mixed_positions(Positions positions, const Positions& other);
   bool waiting() const;
   void advance();
 

@@ -1,6 +1,5 @@
 #include "tuner/strategies/simulated_annealing.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace knobwise {
@@ -14,19 +13,17 @@ constexpr double kCooling = 0.97;   // per step
 }  // namespace
 
 ScriptedStrategy::Script SimulatedAnnealing::search() {
-  const std::vector<std::uint64_t> first = random_indices(kDraws);
-  const std::vector<double> times = co_await evaluate(first);
-  const auto start = std::min_element(times.begin(), times.end()) - times.begin();
-  std::uint64_t current = first[start];
-  double current_time = times[start];
+  const std::vector<std::uint64_t> draws = random_indices(kDraws);
+  const std::vector<double> times = co_await evaluate(draws);
+  Observation current = fastest(draws, times, 1).front();
   while (true) {
     for (double temperature = kHot; temperature > kCold; temperature *= kCooling) {
-      const std::uint64_t next = random_neighbour(current);
+      const std::uint64_t next = random_neighbour(current.index);
       const double time = (co_await evaluate(next)).front();
-      const double chance = std::pow(current_time / time, 1 / temperature);
-      if (time <= current_time || uniform() < chance) current = next, current_time = time;
+      const double chance = std::pow(current.time_us / time, 1 / temperature);
+      if (time <= current.time_us || uniform() < chance) current = {next, time};
     }
-    if (const auto best = book().best()) current = best->index, current_time = best->time_us;
+    if (const auto best = book().best()) current = *best;
   }
 }
 

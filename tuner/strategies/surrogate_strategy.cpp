@@ -3,7 +3,7 @@
 namespace knobwise {
 namespace {
 
-constexpr std::size_t kFirstTrials = 10;  // before the model is asked
+constexpr std::size_t kFirstTrials = 10;  // before the model is asked, besides suggestions
 constexpr std::size_t kLeastSuccesses = 2;
 constexpr std::uint64_t kBookSeed = 0x9E3779B97F4A7C15u;
 
@@ -25,9 +25,12 @@ std::optional<std::uint64_t> SurrogateStrategy::next() {
   while (!suggested_.empty()) {
     const std::uint64_t index = suggested_.front();
     suggested_.pop_front();
-    if (book_.open(index)) return index;
+    if (!book_.open(index)) continue;
+    ++taken_;
+    return index;
   }
-  if (book_.results().size() < kFirstTrials || successes_ < kLeastSuccesses) return book_.draw_open();
+  if (book_.results().size() < kFirstTrials + taken_ || successes_ < kLeastSuccesses)
+    return book_.draw_open();
   surrogate_.update(book_);
   const std::optional<std::uint64_t> chosen = choose(surrogate_);
   return chosen ? chosen : book_.draw_open();

@@ -10,8 +10,9 @@
 
 namespace knobwise {
 
-/// What was suggested, then random configurations until there is enough to learn from, then whatever the
-/// model values most; random ones again when the model knows nothing open.
+/// What was suggested, then as many random configurations as without suggestions, so that what did well
+/// elsewhere does not narrow the view of what does well here; then whatever the model values most. Random
+/// ones again when the model knows nothing open.
 class SurrogateStrategy : public Strategy {
  public:
   SurrogateStrategy(const BoundSpace& space, SurrogateEffort effort, std::uint64_t seed);
@@ -34,6 +35,7 @@ class SurrogateStrategy : public Strategy {
   TrialBook book_;
   Surrogate surrogate_;
   std::deque<std::uint64_t> suggested_;
+  std::size_t taken_ = 0;  // suggestions that were proposed
   std::size_t successes_ = 0;
 };
 
