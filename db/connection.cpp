@@ -75,7 +75,7 @@ void require_readable_tables(SQLite::Database& database) {
 }
 
 /// Reads the identity in one transaction: another process may be creating the schema right now.
-Identity identify(SQLite::Database& database, const fs::path& path) {
+Identity read_identity(SQLite::Database& database, const fs::path& path) {
   require_database_header(database, path);
   SQLite::Transaction snapshot(database);
   const int application = database.execAndGet("PRAGMA application_id").getInt();
@@ -89,6 +89,16 @@ Identity identify(SQLite::Database& database, const fs::path& path) {
   }
   require_readable_tables(database);
   return {.version = version};
+}
+
+/// What SQLite calls an error of a statement is one of the file: the statements are right.
+Identity identify(SQLite::Database& database, const fs::path& path) {
+  try {
+    return read_identity(database, path);
+  } catch (const SQLite::Exception& failure) {
+    if (failure.getErrorCode() != SQLITE_ERROR) throw;
+    throw SQLite::Exception(failure.what(), SQLITE_CORRUPT);
+  }
 }
 
 void refuse_newer(int version, const fs::path& path) {

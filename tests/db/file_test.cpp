@@ -270,6 +270,21 @@ TEST_F(FileTest, ChangesThatCannotBeTakenOverAreNotIgnored) {
   fs::permissions(copy, fs::perms::owner_all);
 }
 
+TEST_F(FileTest, AnyDamagedByteOfTheHeaderIsAUserErrorOrHarmless) {
+  constexpr std::size_t kHeader = 100;
+  const std::string whole = content(tuned());
+  int refused = 0;
+  for (std::size_t place = 0; place < kHeader; ++place) {
+    for (const char value : {'\x01', '\x0c', '\xff'}) {
+      std::string bytes = whole;
+      bytes[place] = value;
+      write(file("damaged.db"), bytes);
+      refused += !refusal(file("damaged.db"), Store::Mode::read_only).empty();
+    }
+  }
+  EXPECT_GT(refused, 60);
+}
+
 TEST_F(FileTest, AReaderSeesWhatALiveWriterCommits) {
   const fs::path path = tuned();
   Store writer = Store::open(path, Store::Mode::read_write);
