@@ -50,6 +50,7 @@ class DeviceTest : public ::testing::TestWithParam<const char*> {
   ErrorMetrics run(Plan& plan, Distribution distribution = Distribution::normal);
 
   std::unique_ptr<Device> device_;
+  std::vector<std::unique_ptr<DeviceBuffer>> memory_;  // of every run: plans refer to their parameters
   std::filesystem::path folder_;
 };
 
@@ -61,13 +62,12 @@ void DeviceTest::record(Store& store, const PlanDescription& plan, double time_u
 
 ErrorMetrics DeviceTest::run(Plan& plan, Distribution distribution) {
   const Problem& problem = plan.problem();
-  std::vector<std::unique_ptr<DeviceBuffer>> memory;
   const auto tensor = [&](std::int64_t elements, int parameter) {
-    memory.push_back(
+    memory_.push_back(
         device_->allocate(static_cast<std::size_t>(elements) * size_of(problem.dtype), "tensor"));
-    device_->fill_operand(memory.back()->data(), problem.dtype, elements,
+    device_->fill_operand(memory_.back()->data(), problem.dtype, elements,
                           operand_fill(problem, distribution, 3, parameter));
-    return memory.back()->data();
+    return memory_.back()->data();
   };
   Buffers buffers;
   buffers.input = tensor(problem.input_extents().elements(), -1);

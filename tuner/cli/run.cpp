@@ -130,6 +130,7 @@ std::optional<Plan> plan_for(Dispatcher& dispatcher, const Problem& problem, con
   try {
     return dispatcher.plan(problem, requirement);
   } catch (const UserError& error) {
+    if (!problem.user.empty()) throw;  // no result would help
     std::cerr << fmt::format(
         "knobwise: {}; store a result: knobwise tune '{}' --db {}, or allow more steps\n", error.what(),
         problem.to_string(), database.string());
