@@ -437,7 +437,8 @@ const tests = {
   },
 
   async 'printing shows every chart, in dark ink, and tables that fit'() {
-    const page = await openResult('sweep', THIRD, { theme: 'dark' });
+    const page = await openResult('sweep', THIRD);
+    await page.getByLabel('Theme').selectOption('dark');
     await page.emulateMedia({ media: 'print' });
     const pdf = await page.pdf({ format: 'A4' });
     assert.ok(pdf.length > 50_000);
@@ -446,7 +447,7 @@ const tests = {
       dispatchEvent(new Event('afterprint'));
       return document.documentElement.dataset.theme;
     });
-    assert.equal(theme, undefined);
+    assert.equal(theme, 'dark');
     await page.setViewportSize({ width: 760, height: 1000 });
     const sum = await page.evaluate(() => {
       dispatchEvent(new Event('beforeprint'));
