@@ -29,7 +29,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Samples of every configuration that is not hopeless, in both runs: measuring takes about 30 ms on a GPU.
+// Samples of every configuration that is not hopeless, in both runs.
 constexpr int kCpuSamples = 10, kGpuSamples = 20;
 constexpr const char* kNonce = "KNOBWISE_BENCH_NONCE";
 

@@ -6,8 +6,11 @@ T1 has no names for derived figures; this file does. After a change here:
 The figures follow kernels/cuda/implicit_gemm_geometry.h; that of shared memory is an upper bound.
 A test compares the two.
 """
-import json
-import re
+import sys
+
+sys.dont_write_bytecode = True
+
+import t1_writer
 
 # Figures of a configuration, as expressions: VE elements of a vector, SP terms of an operand, POS positions of a block, RW warps
 # along them, WARPS and THREADS of a block, ACC sums and REGS registers of a lane, ROWV vectors of a row of taps, PLANES of the staged
@@ -96,28 +99,4 @@ cons=[
 order=['tile_w','tile_h','tile_d','channels_per_block','warp_positions','warp_channels','precision','gather','input_channels_per_step','stages','producer_warps','tiles_per_block','split_k','weights_source','unroll','reduction_order','grid_order','store_width','vector_width','min_blocks']
 knobs=sorted(knobs,key=lambda k: order.index(k[0]))
 
-names = [knob[0] for knob in knobs]
-
-
-def parameters(expression):
-    return [name for name in names if re.search(r"\b" + name + r"\b", expression)]
-
-
-def knob(name, kind, values, default):
-    entry = {"Name": name, "Type": kind, "Values": values}
-    return entry if default is None else {**entry, "Default": default}
-
-
-print(json.dumps({
-    "General": {"BenchmarkName": "implicit_gemm", "OutputFormat": "JSON"},
-    "ConfigurationSpace": {
-        "TuningParameters": [knob(*entry) for entry in knobs],
-        "Conditions": [
-            {"Expression": expression, "Parameters": parameters(expression), "Reason": reason}
-            for expression, reason in cons
-        ],
-    },
-    "KernelSpecification": {
-        "Language": "CUDA", "KernelName": "implicit_gemm", "KernelFile": "kernels/cuda/implicit_gemm.cuh"
-    },
-}, indent=2))
+t1_writer.write("implicit_gemm", knobs, cons)

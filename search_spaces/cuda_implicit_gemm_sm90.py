@@ -6,8 +6,11 @@ T1 has no names for derived figures; this file does. After a change here:
 The figures follow kernels/cuda/implicit_gemm_sm90_geometry.h; that of shared memory is an upper bound.
 A test compares the two.
 """
-import json
-import re
+import sys
+
+sys.dont_write_bytecode = True
+
+import t1_writer
 
 # Figures of a configuration, as expressions: CE elements of a chunk, SP terms of an operand, PL planes of the staged input, RP pitch of a
 # row, COL columns of a warpgroup, PP pitch of a plane, KS instructions of a unit and term, STAGE bytes of a stage, OUT bytes for the
@@ -62,28 +65,4 @@ cons=[
  (f"n * groups * (-(-k_per_group // channels_per_block)) * {TILES} < 2147483648","a grid has at most 2^31 - 1 blocks"),
 ]
 
-names = [knob[0] for knob in knobs]
-
-
-def parameters(expression):
-    return [name for name in names if re.search(r"\b" + name + r"\b", expression)]
-
-
-def knob(name, kind, values, default):
-    entry = {"Name": name, "Type": kind, "Values": values}
-    return entry if default is None else {**entry, "Default": default}
-
-
-print(json.dumps({
-    "General": {"BenchmarkName": "implicit_gemm_sm90", "OutputFormat": "JSON"},
-    "ConfigurationSpace": {
-        "TuningParameters": [knob(*entry) for entry in knobs],
-        "Conditions": [
-            {"Expression": expression, "Parameters": parameters(expression), "Reason": reason}
-            for expression, reason in cons
-        ],
-    },
-    "KernelSpecification": {
-        "Language": "CUDA", "KernelName": "implicit_gemm_sm90", "KernelFile": "kernels/cuda/implicit_gemm_sm90.cuh"
-    },
-}, indent=2))
+t1_writer.write("implicit_gemm_sm90", knobs, cons)
