@@ -220,51 +220,123 @@ void bench_runs(const Place& place) {
   row("  overhead", fmt::format("{:.0f} ns", times[1] - times[0]), "< 300 ns");
 }
 
-// In a process of its own: times from the start of the driver to the first plan.
+// Times that a process measured of its own beginning, by name, in milliseconds and in order.
+using Steps = std::vector<std::pair<std::string, double>>;
+
+double of(const Steps& steps, std::string_view name) {
+  const auto found = std::ranges::find(steps, name, &Steps::value_type::first);
+  if (found == steps.end()) throw std::runtime_error(fmt::format("a new process told nothing of {}", name));
+  return found->second;
+}
+
+// Prints what each step takes: a line `MILLISECONDS NAME` for each.
+class Laps {
+ public:
+  void lap(const std::string& name) {
+    fmt::print("{} {}\n", 1e3 * seconds_since(begin_), name);
+    begin_ = Clock::now();
+  }
+
+ private:
+  Clock::time_point begin_ = Clock::now();
+};
+
+// In a process of its own: from the start of the driver to the first run.
 int first_plan(const Place& place) {
-  const auto start = Clock::now();
+  Laps laps;
   const std::unique_ptr<Device> device = open_device(place.device);
-  const double driver = seconds_since(start);
-  const auto begin = Clock::now();
+  laps.lap("device");
   Dispatcher dispatcher(place.options());
-  const double open = seconds_since(begin);
-  const Plan plan = dispatcher.plan(place.line);
-  fmt::print("{} {} {} {}\n", driver, open, seconds_since(begin), plan.description().stored_code ? 1 : 0);
+  laps.lap("dispatcher");
+  Plan plan = dispatcher.plan(place.line);
+  laps.lap("plan");
+  Tensors tensors(*device, plan.problem());
+  Laps later;
+  plan.prepare(tensors.parameters);
+  device->synchronize();
+  later.lap("prepare");
+  plan.run({tensors.buffers.input, plan.input_bytes()}, {tensors.buffers.output, plan.output_bytes()});
+  device->synchronize();
+  later.lap("run");
+  fmt::print("{} stored code\n", plan.description().stored_code ? 1 : 0);
   return 0;
 }
 
-struct FirstPlan {
-  double driver_ms = 0, open_ms = 0, plan_ms = 0;
-  bool stored_code = false;
-};
+// Likewise the parts of a first plan with stored code, one by one as the library goes through them.
+int first_plan_parts(const Place& place) {
+  const std::unique_ptr<Device> device = open_device(place.device);
+  const DeviceInfo& info = device->info();
+  Laps laps;
+  const Store store = Store::open(place.database, Store::Mode::read_only);
+  laps.lap("open database");
+  const Problem problem = Problem::parse(place.line);
+  const std::int64_t stored_problem = store.find_problem(place.line).value();
+  const std::int64_t stored_device = store.find_device(device_record(info)).value();
+  const AccuracyLimits limits =
+      accuracy_limits(AccuracyRequirement::parse(problem.dtype == DType::f32 ? "allclose" : "half"));
+  const TrialRecord trial = store.best(stored_problem, stored_device, limits).trial.value();
+  laps.lap("find the trial");
+  const KernelFamily& family = *find_family(info.backend, store.family(trial.family).name);
+  family_record(family);
+  laps.lap("hash the sources");
+  const Configuration configuration = Configuration::from_json(trial.configuration);
+  if (const auto reason = space_violation(family, problem, info, configuration))
+    throw std::runtime_error(*reason);
+  laps.lap("check the configuration");
+  const CompiledCode code{.image = store.code(trial.id).value(), .resources = {}, .seconds = 0};
+  laps.lap("read the code");
+  const KernelInstance instance = family.instantiate(problem, configuration, info);
+  laps.lap("describe the launches");
+  device->load(instance, code);
+  laps.lap("load the module");
+  return 0;
+}
 
-FirstPlan measure_first_plan(const Place& place, int processes) {
-  std::vector<double> drivers, opens, plans;
-  FirstPlan first;
+// The medians of what processes print.
+Steps measure_process(const Place& place, const std::string& what, int processes) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string command = fmt::format("'{}' {} '{}' '{}' '{}' '{}'", self, what, place.device,
+                                          place.folder.string(), place.database.string(), place.line);
+  std::vector<std::pair<std::string, std::vector<double>>> samples;
   for (int i = 0; i < processes; ++i) {
-    const std::string command = fmt::format("'{}' first-plan '{}' '{}' '{}' '{}'", self, place.device,
-                                            place.folder.string(), place.database.string(), place.line);
     FILE* pipe = popen(command.c_str(), "r");
-    double driver = 0, open = 0, plan = 0;
-    int stored = 0;
-    const int fields = pipe ? std::fscanf(pipe, "%lf %lf %lf %d", &driver, &open, &plan, &stored) : 0;
-    if (pipe) pclose(pipe);
-    if (fields != 4) throw std::runtime_error("a new process got no plan");
-    drivers.push_back(1e3 * driver), opens.push_back(1e3 * open), plans.push_back(1e3 * plan);
-    first.stored_code = stored != 0;
+    double milliseconds = 0;
+    char name[64];
+    while (pipe && std::fscanf(pipe, "%lf %63[^\n]", &milliseconds, name) == 2) {
+      auto place = std::ranges::find(samples, name, &decltype(samples)::value_type::first);
+      if (place == samples.end()) place = samples.insert(samples.end(), {name, {}});
+      place->second.push_back(milliseconds);
+    }
+    if (!pipe || pclose(pipe) != 0) throw std::runtime_error("a new process failed: " + command);
   }
-  first.driver_ms = median(drivers), first.open_ms = median(opens), first.plan_ms = median(plans);
-  return first;
+  Steps medians;
+  for (const auto& [name, values] : samples) medians.emplace_back(name, median(values));
+  return medians;
+}
+
+double first_plan_ms(const Steps& steps) {
+  return of(steps, "dispatcher") + of(steps, "plan");
+}
+
+// What the parts leave of the whole is the dispatcher's own, and chance.
+std::string tell_parts(const Steps& steps, const Steps& parts) {
+  std::string text;
+  double rest = first_plan_ms(steps);
+  for (const auto& [name, milliseconds] : parts) {
+    text += fmt::format("{} {:.2f}, ", name, milliseconds);
+    rest -= milliseconds;
+  }
+  return fmt::format("{}other {:.2f}; then prepare {:.2f}, first run {:.2f}", text, rest,
+                     of(steps, "prepare"), of(steps, "run"));
 }
 
 void bench_first_plan(const Place& place) {
-  const FirstPlan first = measure_first_plan(place, kProcesses);
-  if (!first.stored_code) throw std::runtime_error("the stored code was not used");
-  row("first plan in a new process, stored code", fmt::format("{:.2f} ms", first.plan_ms), "< 10 ms",
+  const Steps steps = measure_process(place, "first-plan", kProcesses);
+  if (of(steps, "stored code") != 1) throw std::runtime_error("the stored code was not used");
+  row("first plan in a new process, stored code", fmt::format("{:.2f} ms", first_plan_ms(steps)), "< 10 ms",
       "cuDNN graph build 65-260 ms a shape");
-  row("  of it opening the dispatcher", fmt::format("{:.2f} ms", first.open_ms));
-  row("  before it, starting the device", fmt::format("{:.2f} ms", first.driver_ms), "(not counted)");
+  row("  before it, starting the device", fmt::format("{:.2f} ms", of(steps, "device")), "(not counted)");
+  fmt::print("  {}\n", tell_parts(steps, measure_process(place, "first-plan-parts", kProcesses)));
 }
 
 void bench_memory(const Place& place) {
@@ -310,10 +382,12 @@ void bench_dispatched(Place place) {
       const double stored = plan.description().predicted_us.value();
       const double now =
           cli::run_plan(plan, place.device, AccuracyRequirement::parse("any"), 1).timing.summary_us;
-      const FirstPlan first = measure_first_plan(place, 3);
+      const Steps steps = measure_process(place, "first-plan", 5);
+      const bool stored_code = of(steps, "stored code") == 1;
       fmt::print("{:<52.50}{:>11.2f} us{:>11.2f} us{:>+9.1f}%  {:.2f} ms, {}\n", record.line, stored, now,
-                 100 * (now / stored - 1), first.plan_ms,
-                 first.stored_code ? "stored code" : "no stored code");
+                 100 * (now / stored - 1), first_plan_ms(steps),
+                 stored_code ? "stored code" : "no stored code");
+      if (stored_code) fmt::print("  {}\n", tell_parts(steps, measure_process(place, "first-plan-parts", 5)));
     } catch (const UserError& error) {
       fmt::print("{:<52.50}{}\n", record.line, error.what());
     }
@@ -324,8 +398,11 @@ void bench_dispatched(Place place) {
 
 int main(int argc, char** argv) try {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.size() == 5 && arguments[0] == "first-plan")
-    return first_plan({arguments[1], arguments[2], arguments[3], arguments[4]});
+  if (arguments.size() == 5) {
+    const Place place{arguments[1], arguments[2], arguments[3], arguments[4]};
+    if (arguments[0] == "first-plan") return first_plan(place);
+    if (arguments[0] == "first-plan-parts") return first_plan_parts(place);
+  }
   std::string folder = (std::filesystem::temp_directory_path() / "knobwise-runtime-bench-XXXXXX").string();
   if (!mkdtemp(folder.data())) throw std::runtime_error("no temporary folder can be made; set TMPDIR");
   const Place place{arguments.empty() ? "cpu" : arguments[0], folder,

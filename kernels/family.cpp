@@ -52,27 +52,39 @@ std::unique_ptr<Executable> KernelFamily::create_builtin(const Problem&, const C
   return nullptr;
 }
 
-BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const DeviceInfo& device) {
-  // Parsing costs more than binding.
+namespace {
+
+// Parsing costs more than binding.
+const SearchSpace& parsed_space(const KernelFamily& family) {
   static std::mutex mutex;
   static std::map<std::string, SearchSpace, std::less<>> parsed;
-  const SearchSpace* space = nullptr;
-  {
-    const std::lock_guard lock(mutex);
-    const std::string_view json = family.space_json();
-    auto found = parsed.find(json);
-    if (found == parsed.end()) {
-      const std::string source =
-          fmt::format("{} {} search space", to_string(family.backend()), family.name());
-      found = parsed.emplace(json, SearchSpace::parse(json, source)).first;
-    }
-    space = &found->second;
+  const std::lock_guard lock(mutex);
+  const std::string_view json = family.space_json();
+  auto found = parsed.find(json);
+  if (found == parsed.end()) {
+    const std::string source = fmt::format("{} {} search space", to_string(family.backend()), family.name());
+    found = parsed.emplace(json, SearchSpace::parse(json, source)).first;
   }
+  return found->second;
+}
+
+Names space_names(const KernelFamily& family, const Problem& problem, const DeviceInfo& device) {
   Names names;
   for (auto& [name, value] : problem_constants(problem)) names[name] = value;
   for (auto& [name, value] : device.constants()) names[name] = value;
   for (auto& [name, value] : family.extra_constants(problem, device)) names[name] = value;
-  return space->bind(names);
+  return names;
+}
+
+}  // namespace
+
+BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const DeviceInfo& device) {
+  return parsed_space(family).bind(space_names(family, problem, device));
+}
+
+std::optional<std::string> space_violation(const KernelFamily& family, const Problem& problem,
+                                           const DeviceInfo& device, const Configuration& configuration) {
+  return parsed_space(family).violation(configuration, space_names(family, problem, device));
 }
 
 }  // namespace knobwise

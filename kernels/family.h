@@ -123,6 +123,10 @@ class KernelFamily {
 /// Binds the family's space to the problem and device.
 BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const DeviceInfo& device);
 
+/// Why the bound space has no such configuration, for people; nothing when it has. Far cheaper than binding.
+std::optional<std::string> space_violation(const KernelFamily& family, const Problem& problem,
+                                           const DeviceInfo& device, const Configuration& configuration);
+
 /// Every family of a backend, reference last. The objects live as long as the program.
 const std::vector<const KernelFamily*>& families(Backend backend);
 /// Null if there is none of that name.

@@ -12,6 +12,7 @@
 
 #include "search_spaces/bound_space_data.h"
 #include "search_spaces/user_error.h"
+#include "search_spaces/violation.h"
 
 namespace knobwise {
 namespace {
@@ -25,13 +26,6 @@ const Edge* find_edge(std::span<const Edge> node, std::uint32_t position) {
       std::lower_bound(node.begin(), node.end(), position,
                        [](const Edge& edge, std::uint32_t wanted) { return edge.position < wanted; });
   return found != node.end() && found->position == position ? &*found : nullptr;
-}
-
-std::optional<std::uint32_t> position_of(const Knob& knob, const Value& value) {
-  const auto found = std::find_if(knob.values.begin(), knob.values.end(),
-                                  [&](const Value& candidate) { return equal(candidate, value); });
-  if (found == knob.values.end()) return std::nullopt;
-  return static_cast<std::uint32_t>(found - knob.values.begin());
 }
 
 /// Collects the indices of the configurations one knob away from `own`.
@@ -89,20 +83,6 @@ class BoxSearch {
   const Positions& low_;
   const Positions& high_;
 };
-
-std::optional<std::string> violation_of(const Constraint& constraint, const Names& names) {
-  try {
-    if (constraint.expression.holds(names)) return std::nullopt;
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  std::string values;
-  for (const std::string& name : constraint.expression.names()) {
-    values += fmt::format("{}{}={}", values.empty() ? "" : ", ", name, to_string(names.at(name)));
-  }
-  return fmt::format("violates `{}`{}{}: {}", constraint.expression.text(),
-                     constraint.reason.empty() ? "" : ", ", constraint.reason, values);
-}
 
 // std::uniform_int_distribution gives different numbers with different standard libraries.
 std::uint64_t uniform_below(std::uint64_t bound, std::mt19937_64& random) {
@@ -183,25 +163,7 @@ std::optional<std::uint64_t> BoundSpace::index_of(const Positions& positions) co
 }
 
 std::optional<std::string> BoundSpace::violation(const Configuration& configuration) const {
-  Names names = data_->constants;
-  for (const Knob& knob : knobs()) {
-    const Value* value = configuration.find(knob.name);
-    if (value == nullptr) return fmt::format("knob `{}` is missing", knob.name);
-    const std::optional<std::uint32_t> position = position_of(knob, *value);
-    if (!position) return fmt::format("knob `{}` cannot be {}", knob.name, to_string(*value));
-    names[knob.name] = knob.values[*position];
-  }
-  std::set<std::string_view> seen;
-  for (const auto& [name, value] : configuration.knobs()) {
-    if (std::ranges::find(knobs(), name, &Knob::name) == knobs().end()) {
-      return fmt::format("there is no knob `{}`", name);
-    }
-    if (!seen.insert(name).second) return fmt::format("knob `{}` is given twice", name);
-  }
-  for (const Constraint& constraint : data_->constraints) {
-    if (std::optional<std::string> text = violation_of(constraint, names)) return text;
-  }
-  return std::nullopt;
+  return violation_of(knobs(), data_->constraints, data_->constants, configuration);
 }
 
 std::uint64_t BoundSpace::sample(std::mt19937_64& random) const {

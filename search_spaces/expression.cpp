@@ -18,15 +18,15 @@ class NameCollector {
   void visit(NodeId id) {
     const SyntaxNode& node = tree_.nodes[id];
     if (node.operation == Operation::name) {
-      note(node.name);
+      note(node.name());
     } else if (node.operation == Operation::comprehension || node.operation == Operation::flattened) {
-      visit(node.children[1]);
-      variables_.push_back(node.name);
-      visit(node.children[0]);
-      if (node.children.size() == 3) visit(node.children[2]);
+      visit(tree_.children(node)[1]);
+      variables_.push_back(node.name());
+      visit(tree_.children(node)[0]);
+      if (tree_.children(node).size() == 3) visit(tree_.children(node)[2]);
       variables_.pop_back();
     } else {
-      for (const NodeId child : node.children) visit(child);
+      for (const NodeId child : tree_.children(node)) visit(child);
     }
   }
 
@@ -42,10 +42,11 @@ class NameCollector {
 bool same(const SyntaxTree& left, NodeId left_id, const SyntaxTree& right, NodeId right_id) {
   const SyntaxNode& a = left.nodes[left_id];
   const SyntaxNode& b = right.nodes[right_id];
-  return a.operation == b.operation && a.literal == b.literal && a.name == b.name &&
-         a.comparisons == b.comparisons &&
-         std::equal(a.children.begin(), a.children.end(), b.children.begin(), b.children.end(),
-                    [&](NodeId x, NodeId y) { return same(left, x, right, y); });
+  return a.operation == b.operation && a.literal == b.literal &&
+         (a.operation != Operation::compare ||
+          std::ranges::equal(left.comparisons(a), right.comparisons(b))) &&
+         std::ranges::equal(left.children(a), right.children(b),
+                            [&](NodeId x, NodeId y) { return same(left, x, right, y); });
 }
 
 Program compile(const Expression& expression, const Names& names, const ListNames& lists = {}) {

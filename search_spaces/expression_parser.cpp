@@ -19,7 +19,31 @@ struct Token {
   TokenKind kind;
   std::string_view spelling;
   std::size_t offset;
+  int level = 0;  // precedence of the binary operator that it is
+  Operation operation = Operation::literal;
 };
+
+struct BinaryOperator {
+  std::string_view spelling;
+  Operation operation;
+};
+
+// Left-associative operators; power is parsed apart.
+constexpr std::array<BinaryOperator, 13> kBinaryOperators = {{
+    {"or", Operation::logical_or},
+    {"and", Operation::logical_and},
+    {"|", Operation::bit_or},
+    {"^", Operation::bit_xor},
+    {"&", Operation::bit_and},
+    {"<<", Operation::shift_left},
+    {">>", Operation::shift_right},
+    {"+", Operation::add},
+    {"-", Operation::subtract},
+    {"*", Operation::multiply},
+    {"/", Operation::divide},
+    {"//", Operation::floor_divide},
+    {"%", Operation::modulo},
+}};
 
 bool starts_word(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
@@ -42,11 +66,21 @@ class Tokenizer {
       const std::size_t start = at_;
       const TokenKind kind = advance();
       result.push_back({kind, std::string_view(text_).substr(start, at_ - start), start});
+      if (kind == TokenKind::symbol || kind == TokenKind::word) recognise_operator(result.back());
     } while (result.back().kind != TokenKind::end);
     return result;
   }
 
  private:
+  static void recognise_operator(Token& token) {
+    for (const BinaryOperator& candidate : kBinaryOperators) {
+      if (token.spelling != candidate.spelling) continue;
+      token.operation = candidate.operation;
+      token.level = precedence(candidate.operation);
+      return;
+    }
+  }
+
   char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
   TokenKind advance() {
@@ -121,28 +155,6 @@ class Tokenizer {
   std::size_t at_ = 0;
 };
 
-struct BinaryOperator {
-  std::string_view spelling;
-  Operation operation;
-};
-
-// Left-associative operators; power is parsed apart.
-constexpr std::array<BinaryOperator, 13> kBinaryOperators = {{
-    {"or", Operation::logical_or},
-    {"and", Operation::logical_and},
-    {"|", Operation::bit_or},
-    {"^", Operation::bit_xor},
-    {"&", Operation::bit_and},
-    {"<<", Operation::shift_left},
-    {">>", Operation::shift_right},
-    {"+", Operation::add},
-    {"-", Operation::subtract},
-    {"*", Operation::multiply},
-    {"/", Operation::divide},
-    {"//", Operation::floor_divide},
-    {"%", Operation::modulo},
-}};
-
 constexpr std::array<std::string_view, 11> kKeywords = {"and",  "or",  "not",  "in",     "is",   "if",
                                                         "else", "for", "None", "lambda", "while"};
 
@@ -185,13 +197,15 @@ class Parser {
     throw expression_error(message, tree_.text, start(), std::max<std::size_t>(token().spelling.size(), 1));
   }
 
-  NodeId add(Operation operation, std::size_t start, std::vector<NodeId> children) {
+  NodeId add(Operation operation, std::size_t start, const std::vector<NodeId>& children) {
     const Token& last = tokens_[at_ - 1];
     SyntaxNode& node = tree_.nodes.emplace_back();
     node.operation = operation;
-    node.children = std::move(children);
-    node.offset = start;
-    node.length = last.offset + last.spelling.size() - start;
+    node.first_child = static_cast<std::uint32_t>(tree_.child_ids.size());
+    node.child_count = static_cast<std::uint32_t>(children.size());
+    tree_.child_ids.insert(tree_.child_ids.end(), children.begin(), children.end());
+    node.offset = static_cast<std::uint32_t>(start);
+    node.length = static_cast<std::uint32_t>(last.offset + last.spelling.size() - start);
     return static_cast<NodeId>(tree_.nodes.size() - 1);
   }
 
@@ -215,19 +229,13 @@ class Parser {
     if (level == kUnaryPrecedence) return unary();
     const std::size_t begin = start();
     NodeId left = binary(level + 1);
-    while (const auto operation = binary_operator(level)) {
+    while (token().level == level) {
+      const Operation operation = token().operation;
       ++at_;
       const NodeId right = binary(level + 1);
-      left = add(*operation, begin, {left, right});
+      left = add(operation, begin, {left, right});
     }
     return left;
-  }
-
-  std::optional<Operation> binary_operator(int level) const {
-    for (const BinaryOperator& candidate : kBinaryOperators) {
-      if (precedence(candidate.operation) == level && is(candidate.spelling)) return candidate.operation;
-    }
-    return std::nullopt;
   }
 
   NodeId logical_not() {
@@ -250,8 +258,9 @@ class Parser {
       operands.push_back(binary(operand_level));
     }
     if (comparisons.empty()) return operands[0];
-    const NodeId result = add(Operation::compare, begin, std::move(operands));
-    tree_.nodes[result].comparisons = std::move(comparisons);
+    const NodeId result = add(Operation::compare, begin, operands);
+    tree_.nodes[result].first_comparison = static_cast<std::uint32_t>(tree_.comparison_list.size());
+    tree_.comparison_list.insert(tree_.comparison_list.end(), comparisons.begin(), comparisons.end());
     return result;
   }
 
@@ -300,8 +309,8 @@ class Parser {
       std::vector<NodeId> operands =
           is_slice ? slice_arguments(result, position) : std::vector<NodeId>{result, *position};
       expect("]");
-      result = add(is_slice ? Operation::call : Operation::index, begin, std::move(operands));
-      if (is_slice) tree_.nodes[result].name = "slice";
+      result = add(is_slice ? Operation::call : Operation::index, begin, operands);
+      if (is_slice) tree_.nodes[result].literal = std::string("slice");
     }
     return result;
   }
@@ -348,7 +357,7 @@ class Parser {
       ++at_;
     }
     const NodeId result = is("(") ? call(begin) : add(Operation::name, begin, {});
-    tree_.nodes[result].name = std::move(name);
+    tree_.nodes[result].literal = std::move(name);
     return result;
   }
 
@@ -363,7 +372,7 @@ class Parser {
       if (!accept(",")) break;
     }
     expect(")");
-    return add(Operation::call, begin, std::move(arguments));
+    return add(Operation::call, begin, arguments);
   }
 
   NodeId parenthesis() {
@@ -379,7 +388,7 @@ class Parser {
   NodeId rest_of_tuple(NodeId first, std::size_t begin) {
     std::vector<NodeId> elements = {first};
     while (accept(",") && !is(")") && token().kind != TokenKind::end) elements.push_back(conditional());
-    return add(Operation::tuple, begin, std::move(elements));
+    return add(Operation::tuple, begin, elements);
   }
 
   NodeId list() {
@@ -396,7 +405,7 @@ class Parser {
       if (!accept(",")) break;
     }
     expect("]");
-    return add(Operation::list, begin, std::move(elements));
+    return add(Operation::list, begin, elements);
   }
 
   // As the tuple of its elements: `in` cannot tell them apart.
@@ -411,7 +420,7 @@ class Parser {
     } while (accept(","));
     if (elements.empty()) fail("dictionaries are not supported");
     expect("}");
-    return add(Operation::tuple, begin, std::move(elements));
+    return add(Operation::tuple, begin, elements);
   }
 
   // container[from:to:step] is the call slice(container, from, to, step), where '' is a bound that is left
@@ -442,9 +451,8 @@ class Parser {
     if (is("if")) children.push_back(conditions());
     const bool has_more = is("for");
     if (has_more) children[0] = comprehension(element, begin);
-    const NodeId result =
-        add(has_more ? Operation::flattened : Operation::comprehension, begin, std::move(children));
-    tree_.nodes[result].name = std::move(variable);
+    const NodeId result = add(has_more ? Operation::flattened : Operation::comprehension, begin, children);
+    tree_.nodes[result].literal = std::move(variable);
     --depth_;
     return result;
   }

@@ -41,18 +41,18 @@ class Printer {
  private:
   std::string bare(const SyntaxNode& node) const {
     const int level = precedence(node.operation);
-    const auto child = [&](std::size_t i, int minimum) { return print(node.children[i], minimum); };
+    const auto child = [&](std::size_t i, int minimum) { return print(tree_.children(node)[i], minimum); };
     switch (node.operation) {
       case Operation::literal:
         return print_literal(node.literal);
       case Operation::name:
-        return node.name;
+        return node.name();
       case Operation::list:
         return fmt::format("[{}]", joined(node));
       case Operation::tuple:
-        return fmt::format("({}{})", joined(node), node.children.size() == 1 ? "," : "");
+        return fmt::format("({}{})", joined(node), tree_.children(node).size() == 1 ? "," : "");
       case Operation::call:
-        return fmt::format("{}({})", node.name, joined(node));
+        return fmt::format("{}({})", node.name(), joined(node));
       case Operation::index:
         return fmt::format("{}[{}]", child(0, kAtomPrecedence), child(1, kConditionalPrecedence));
       case Operation::comprehension:
@@ -77,29 +77,31 @@ class Printer {
 
   std::string joined(const SyntaxNode& node) const {
     std::string result;
-    for (const NodeId child : node.children) {
+    for (const NodeId child : tree_.children(node)) {
       result += fmt::format("{}{}", result.empty() ? "" : ", ", print(child, kConditionalPrecedence));
     }
     return result;
   }
 
   NodeId element(const SyntaxNode& node) const {
-    const NodeId first = node.children[0];
+    const NodeId first = tree_.children(node)[0];
     return node.operation == Operation::flattened ? element(tree_.nodes[first]) : first;
   }
 
   std::string clauses(const SyntaxNode& node) const {
-    std::string result = fmt::format(" for {} in {}", node.name, print(node.children[1], kOrPrecedence));
-    if (node.children.size() == 3) result += " if " + print(node.children[2], kOrPrecedence);
-    if (node.operation == Operation::flattened) result += clauses(tree_.nodes[node.children[0]]);
+    std::string result =
+        fmt::format(" for {} in {}", node.name(), print(tree_.children(node)[1], kOrPrecedence));
+    if (tree_.children(node).size() == 3) result += " if " + print(tree_.children(node)[2], kOrPrecedence);
+    if (node.operation == Operation::flattened) result += clauses(tree_.nodes[tree_.children(node)[0]]);
     return result;
   }
 
   std::string comparison(const SyntaxNode& node) const {
     const int minimum = precedence(Operation::compare) + 1;
-    std::string result = print(node.children[0], minimum);
-    for (std::size_t i = 0; i < node.comparisons.size(); ++i) {
-      result += fmt::format(" {} {}", spelling(node.comparisons[i]), print(node.children[i + 1], minimum));
+    std::string result = print(tree_.children(node)[0], minimum);
+    for (std::size_t i = 0; i < tree_.comparisons(node).size(); ++i) {
+      result += fmt::format(" {} {}", spelling(tree_.comparisons(node)[i]),
+                            print(tree_.children(node)[i + 1], minimum));
     }
     return result;
   }

@@ -198,9 +198,9 @@ class Compiler {
   /// Link `i` of a chained comparison.
   Program link(NodeId chain, std::size_t i) {
     const SyntaxNode& syntax = tree_.nodes[chain];
-    const std::vector<NodeId> operands = {node(syntax.children[i]), node(syntax.children[i + 1])};
-    const std::vector<Comparison> comparisons = {syntax.comparisons[i]};
-    program_.root_ = add(syntax, operands, comparisons);
+    const std::vector<NodeId> operands = {node(tree_.children(syntax)[i]),
+                                          node(tree_.children(syntax)[i + 1])};
+    program_.root_ = add(syntax, operands, tree_.comparisons(syntax).subspan(i, 1));
     return finish();
   }
 
@@ -226,14 +226,16 @@ class Compiler {
       case Operation::conditional:
         return chosen(syntax);
       default:
-        return add(syntax, children(syntax), syntax.comparisons);
+        return add(syntax, children(syntax),
+                   syntax.operation == Operation::compare ? tree_.comparisons(syntax)
+                                                          : std::span<const Comparison>());
     }
   }
 
   std::vector<NodeId> children(const SyntaxNode& syntax) {
     std::vector<NodeId> result;
-    result.reserve(syntax.children.size());
-    for (const NodeId child : syntax.children) result.push_back(node(child));
+    result.reserve(tree_.children(syntax).size());
+    for (const NodeId child : tree_.children(syntax)) result.push_back(node(child));
     return result;
   }
 
@@ -243,19 +245,19 @@ class Compiler {
   // known.
   NodeId chosen(const SyntaxNode& syntax) {
     const bool conditional = syntax.operation == Operation::conditional;
-    const NodeId decider = node(syntax.children[conditional ? 1 : 0]);
+    const NodeId decider = node(tree_.children(syntax)[conditional ? 1 : 0]);
     if (!is_constant(decider)) {
-      if (!conditional) return add(syntax, {decider, node(syntax.children[1])}, {});
-      const NodeId value = node(syntax.children[0]);
-      return add(syntax, {value, decider, node(syntax.children[2])}, {});
+      if (!conditional) return add(syntax, {decider, node(tree_.children(syntax)[1])}, {});
+      const NodeId value = node(tree_.children(syntax)[0]);
+      return add(syntax, {value, decider, node(tree_.children(syntax)[2])}, {});
     }
     const bool holds = truth(program_.nodes_[decider].constant);
-    if (conditional) return node(syntax.children[holds ? 0 : 2]);
-    return holds == (syntax.operation == Operation::logical_or) ? decider : node(syntax.children[1]);
+    if (conditional) return node(tree_.children(syntax)[holds ? 0 : 2]);
+    return holds == (syntax.operation == Operation::logical_or) ? decider : node(tree_.children(syntax)[1]);
   }
 
   NodeId add(const SyntaxNode& syntax, const std::vector<NodeId>& operands,
-             const std::vector<Comparison>& comparisons) {
+             std::span<const Comparison> comparisons) {
     Program::Node result = placed(syntax);
     result.first = static_cast<std::uint32_t>(program_.children_.size());
     result.count = static_cast<std::uint32_t>(operands.size());
@@ -303,14 +305,14 @@ class Compiler {
 
   NodeId name(const SyntaxNode& syntax) {
     Program::Node result = placed(syntax);
-    const auto local = std::find(locals_.rbegin(), locals_.rend(), syntax.name);
+    const auto local = std::find(locals_.rbegin(), locals_.rend(), syntax.name());
     if (local != locals_.rend()) {
       result.is_local = true;
       result.has_locals = true;
       result.slot = static_cast<std::uint32_t>(locals_.rend() - local - 1);
     } else {
-      const std::optional<Meaning> meaning = resolve_(syntax.name);
-      if (!meaning) fail(syntax, fmt::format("unknown name `{}`", syntax.name));
+      const std::optional<Meaning> meaning = resolve_(syntax.name());
+      if (!meaning) fail(syntax, fmt::format("unknown name `{}`", syntax.name()));
       if (const Value* value = std::get_if<Value>(&*meaning))
         return literal(syntax, program_.arena_->keep(*value));
       if (const auto* values = std::get_if<std::vector<Value>>(&*meaning)) {
@@ -328,11 +330,11 @@ class Compiler {
 
   // The variable is visible in the element and the condition, not in the iterable.
   NodeId comprehension(const SyntaxNode& syntax) {
-    const NodeId iterable = node(syntax.children[1]);
+    const NodeId iterable = node(tree_.children(syntax)[1]);
     if (locals_.size() == kMaximumLocals) fail(syntax, "comprehensions are nested too deeply");
-    locals_.push_back(syntax.name);
-    std::vector<NodeId> operands = {node(syntax.children[0]), iterable};
-    if (syntax.children.size() == 3) operands.push_back(node(syntax.children[2]));
+    locals_.push_back(syntax.name());
+    std::vector<NodeId> operands = {node(tree_.children(syntax)[0]), iterable};
+    if (tree_.children(syntax).size() == 3) operands.push_back(node(tree_.children(syntax)[2]));
     locals_.pop_back();
     const NodeId result = add(syntax, operands, {});
     Program::Node& added = program_.nodes_[result];
@@ -350,16 +352,16 @@ class Compiler {
       case Operation::flattened:
         return true;
       case Operation::call:
-        return syntax.name == "list" || syntax.name == "tuple" || syntax.name == "range" ||
-               syntax.name == "sorted" || syntax.name == "slice";
+        return syntax.name() == "list" || syntax.name() == "tuple" || syntax.name() == "range" ||
+               syntax.name() == "sorted" || syntax.name() == "slice";
       default:
         return false;
     }
   }
 
   Function function(const SyntaxNode& syntax) const {
-    const Function result = find_function(syntax.name);
-    if (result == nullptr) fail(syntax, fmt::format("unknown function `{}`", syntax.name));
+    const Function result = find_function(syntax.name());
+    if (result == nullptr) fail(syntax, fmt::format("unknown function `{}`", syntax.name()));
     return result;
   }
 
@@ -379,10 +381,10 @@ void split_conjuncts(const SyntaxTree& tree, NodeId id, const Resolver& resolve,
                      std::vector<Program>& parts) {
   const SyntaxNode& node = tree.nodes[id];
   if (node.operation == Operation::logical_and) {
-    split_conjuncts(tree, node.children[0], resolve, parts);
-    split_conjuncts(tree, node.children[1], resolve, parts);
+    split_conjuncts(tree, tree.children(node)[0], resolve, parts);
+    split_conjuncts(tree, tree.children(node)[1], resolve, parts);
   } else if (node.operation == Operation::compare) {
-    for (std::size_t i = 0; i < node.comparisons.size(); ++i)
+    for (std::size_t i = 0; i < tree.comparisons(node).size(); ++i)
       parts.push_back(Compiler(tree, resolve).link(id, i));
   } else {
     parts.push_back(Compiler(tree, resolve).whole(id));

@@ -10,6 +10,7 @@
 #include "search_spaces/bound_space_data.h"
 #include "search_spaces/program.h"
 #include "search_spaces/user_error.h"
+#include "search_spaces/violation.h"
 
 namespace knobwise {
 namespace {
@@ -88,7 +89,7 @@ Value converted(const Value& value, Type type) {
   return value;
 }
 
-Knob bind_knob(const KnobDeclaration& declaration, const Names& constants) {
+Knob bind_values(const KnobDeclaration& declaration, const Names& constants) {
   Knob knob;
   knob.name = declaration.name;
   for (const Expression& expression : declaration.values) {
@@ -136,7 +137,7 @@ class ConstraintCompiler {
       if (resolve(name)) continue;
       const SyntaxTree& tree = expression.tree();
       const auto node = std::find_if(tree.nodes.begin(), tree.nodes.end(), [&](const SyntaxNode& candidate) {
-        return candidate.operation == Operation::name && candidate.name == name;
+        return candidate.operation == Operation::name && candidate.name() == name;
       });
       throw expression_error(
           fmt::format("unknown name `{}`; it is neither a knob nor given by the problem or device", name),
@@ -249,19 +250,23 @@ void SearchSpace::validate() const {
   }
 }
 
+Knob SearchSpace::bind_knob(const KnobDeclaration& declaration, const Names& constants) const {
+  return at_place(fmt::format("{}: knob `{}`", source_, declaration.name), [&] {
+    if (constants.contains(declaration.name))
+      throw UserError("a dimension or device limit has the same name; rename the knob");
+    return bind_values(declaration, constants);
+  });
+}
+
 BoundSpace SearchSpace::bind(const Names& constants) const {
   auto data = std::make_shared<BoundSpace::Data>();
   data->name = name_;
   data->constraints = constraints_;
   data->constants = constants;
   for (const KnobDeclaration& declaration : knobs_) {
-    at_place(fmt::format("{}: knob `{}`", source_, declaration.name), [&] {
-      if (constants.contains(declaration.name)) {
-        throw UserError("a dimension or device limit has the same name; rename the knob");
-      }
-      data->knobs.push_back(bind_knob(declaration, constants));
-      data->defaults.push_back(default_position(declaration, data->knobs.back(), constants));
-    });
+    data->knobs.push_back(bind_knob(declaration, constants));
+    at_place(fmt::format("{}: knob `{}`", source_, declaration.name),
+             [&] { data->defaults.push_back(default_position(declaration, data->knobs.back(), constants)); });
   }
   const ConstraintCompiler compiler(data->knobs, constants);
   for (std::size_t i = 0; i < constraints_.size(); ++i) {
@@ -272,6 +277,14 @@ BoundSpace SearchSpace::bind(const Names& constants) const {
   if (data->diagram.size() == 0) data->why_empty = explain_empty(data->knobs, constraints_, compiler);
   data->used = used_positions(data->diagram, data->knobs.size());
   return BoundSpace(std::move(data));
+}
+
+std::optional<std::string> SearchSpace::violation(const Configuration& configuration,
+                                                  const Names& constants) const {
+  std::vector<Knob> knobs;
+  knobs.reserve(knobs_.size());
+  for (const KnobDeclaration& declaration : knobs_) knobs.push_back(bind_knob(declaration, constants));
+  return violation_of(knobs, constraints_, constants, configuration);
 }
 
 }  // namespace knobwise

@@ -67,8 +67,13 @@ class SearchSpace {
   /// 2^64-1 valid configurations.
   BoundSpace bind(const Names& constants = {}) const;
 
+  /// bind(constants).violation(configuration), at the cost of evaluating each constraint once: the valid
+  /// configurations are not looked for.
+  std::optional<std::string> violation(const Configuration& configuration, const Names& constants = {}) const;
+
  private:
   void validate() const;
+  Knob bind_knob(const KnobDeclaration& declaration, const Names& constants) const;
 
   std::string name_;
   std::string source_;

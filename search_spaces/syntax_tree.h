@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,10 +20,10 @@ enum class Operation : std::uint8_t {
   name,
   list,
   tuple,
-  comprehension,  // element, iterable, condition if any; the variable in SyntaxNode::name
+  comprehension,  // element, iterable, condition if any; the variable in SyntaxNode::name()
   flattened,      // a comprehension with more than one `for`: its element is the comprehension of the rest
   index,          // container, position
-  call,           // arguments; the function in SyntaxNode::name
+  call,           // arguments; the function in SyntaxNode::name()
   negate,
   plus,
   invert,
@@ -56,21 +57,34 @@ enum class Comparison : std::uint8_t {
   not_in
 };
 
+/// Small: a space has thousands, and an application reads one when it makes its first plan.
 struct SyntaxNode {
   Operation operation = Operation::literal;
-  Value literal;
-  std::string name;
-  std::vector<NodeId> children;
-  std::vector<Comparison> comparisons;
-  std::size_t offset = 0;  // bytes into SyntaxTree::text
-  std::size_t length = 0;
+  std::uint32_t first_child = 0;  // into SyntaxTree::child_ids
+  std::uint32_t child_count = 0;
+  std::uint32_t first_comparison = 0;  // into SyntaxTree::comparison_list
+  std::uint32_t offset = 0;            // bytes into SyntaxTree::text
+  std::uint32_t length = 0;
+  Value literal;  // or the name, as text
+
+  const std::string& name() const { return std::get<std::string>(literal); }
 };
 
 /// Children come before their parents in `nodes`.
 struct SyntaxTree {
   std::string text;
   std::vector<SyntaxNode> nodes;
+  std::vector<NodeId> child_ids;
+  std::vector<Comparison> comparison_list;
   NodeId root = 0;
+
+  std::span<const NodeId> children(const SyntaxNode& node) const {
+    return std::span(child_ids).subspan(node.first_child, node.child_count);
+  }
+  /// Of a node that compares: one fewer than its operands.
+  std::span<const Comparison> comparisons(const SyntaxNode& node) const {
+    return std::span(comparison_list).subspan(node.first_comparison, node.child_count - 1);
+  }
 };
 
 /// How tightly an operation binds; higher binds tighter. Python's table.

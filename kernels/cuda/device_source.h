@@ -12,7 +12,9 @@ namespace knobwise {
 /// the program was built. Throws UserError for a name that is neither. Thread-safe.
 std::string device_source(std::string_view file);
 
-/// Digest of several texts, for KernelFamily::source_hash(): 32 hexadecimal digits.
-std::string text_digest(std::initializer_list<std::string_view> texts);
+/// Digest of texts and then of device sources, for KernelFamily::source_hash(): 32 hexadecimal digits. Throws
+/// as device_source() does. Thread-safe.
+std::string text_digest(std::initializer_list<std::string_view> texts,
+                        std::initializer_list<std::string_view> files);
 
 }  // namespace knobwise

@@ -133,8 +133,7 @@ class DirectConv final : public KernelFamily {
   }
 
   std::string source_hash() const override {
-    return text_digest({kHostVersion, space_json(), device_source("direct_conv_geometry.h"),
-                        device_source("direct_conv.cuh")});
+    return text_digest({kHostVersion, space_json()}, {"direct_conv_geometry.h", "direct_conv.cuh"});
   }
 
   KernelInstance instantiate(const Problem& problem, const Configuration& configuration,

@@ -36,11 +36,11 @@ implicit_gemm::Triple triple(const std::array<std::int64_t, 3>& values) {
 void choose_pads(Geometry& tiling) {
   constexpr int kSteps = 6, kRowPads = 5, kPlanePads = 8;
   int best = -1, best_row = 0, best_plane = 0;
-  for (int row = 0; row < kRowPads; ++row)
-    for (int plane = 0; plane < kPlanePads; ++plane) {
+  for (int row = 0; row < kRowPads && best != 0; ++row)
+    for (int plane = 0; plane < kPlanePads && best != 0; ++plane) {
       tiling.row_pad = row, tiling.plane_pad = plane;
       int extra = 0;
-      for (int step = 0; step < std::min(kSteps, tiling.k_steps()); ++step)
+      for (int step = 0; step < std::min(kSteps, tiling.k_steps()) && (best < 0 || extra < best); ++step)
         extra += tiling.conflicts(step, 0);
       if (best < 0 || extra < best) best = extra, best_row = row, best_plane = plane;
       if (tiling.planes() == 1) break;
@@ -129,13 +129,14 @@ KernelLaunch pack_launch(const Problem& problem, bool affine, std::int64_t entri
 }
 
 /// What is the same for every problem and configuration.
+const std::initializer_list<std::string_view> kSources = {
+    "matrix_operands.cuh",        "implicit_gemm_geometry.h",  "implicit_gemm_operands.cuh",
+    "implicit_gemm_barriers.cuh", "implicit_gemm_staging.cuh", "implicit_gemm_products.cuh",
+    "implicit_gemm_epilogue.cuh", "implicit_gemm_output.cuh",  "implicit_gemm.cuh"};
+
 std::string kernel_source() {
   std::string text;
-  for (const char* file :
-       {"matrix_operands.cuh", "implicit_gemm_geometry.h", "implicit_gemm_operands.cuh",
-        "implicit_gemm_barriers.cuh", "implicit_gemm_staging.cuh", "implicit_gemm_products.cuh",
-        "implicit_gemm_epilogue.cuh", "implicit_gemm_output.cuh", "implicit_gemm.cuh"})
-    text += device_source(file);
+  for (const std::string_view file : kSources) text += device_source(file);
   return text;
 }
 
@@ -168,9 +169,7 @@ class ImplicitGemm final : public KernelFamily {
             {"layout", Value(std::string(to_string(problem.layout)))}};
   }
 
-  std::string source_hash() const override {
-    return text_digest({kHostVersion, space_json(), kernel_source(), device_source("epilogue_passes.cuh")});
-  }
+  std::string source_hash() const override { return text_digest({kHostVersion, space_json()}, kSources); }
 
   KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
                              const DeviceInfo& device) const override;

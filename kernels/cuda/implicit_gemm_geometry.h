@@ -289,19 +289,17 @@ struct Geometry {
   /// Cycles of shared memory beyond the least that a warp takes to read step `k_step` of a column tile.
   KW_HOST_DEVICE int conflicts(int k_step, int column_tile) const {
     const int lanes = 128 / entry_bytes();
+    int entries[32];
+    for (int lane = 0; lane < 32; ++lane) entries[lane] = lane_entry(k_step, column_tile, lane);
     int extra = 0;
     for (int first = 0; first < 32; first += lanes) {
+      int in_bank[32] = {};
       int worst = 1;
       for (int lane = first; lane < first + lanes; ++lane) {
-        const int mine = lane_entry(k_step, column_tile, lane);
-        int same = 0;
-        for (int other = first; other < first + lanes; ++other) {
-          const int theirs = lane_entry(k_step, column_tile, other);
-          bool seen = false;
-          for (int before = first; before < other; ++before)
-            seen = seen || lane_entry(k_step, column_tile, before) == theirs;
-          if (!seen && theirs % lanes == mine % lanes) ++same;
-        }
+        bool seen = false;
+        for (int before = first; before < lane; ++before) seen = seen || entries[before] == entries[lane];
+        if (seen) continue;
+        const int same = ++in_bank[entries[lane] % lanes];
         if (same > worst) worst = same;
       }
       extra += worst - 1;

@@ -137,9 +137,8 @@ class ImplicitGemmSm90 final : public KernelFamily {
   }
 
   std::string source_hash() const override {
-    return text_digest({kHostVersion, space_json(), device_source("matrix_operands.cuh"),
-                        device_source("implicit_gemm_sm90_geometry.h"),
-                        device_source("implicit_gemm_sm90.cuh")});
+    return text_digest({kHostVersion, space_json()},
+                       {"matrix_operands.cuh", "implicit_gemm_sm90_geometry.h", "implicit_gemm_sm90.cuh"});
   }
 
   KernelInstance instantiate(const Problem& problem, const Configuration& configuration,

@@ -93,7 +93,7 @@ std::vector<std::pair<std::string, Value>> UnfusedEpilogue::extra_constants(cons
 }
 
 std::string UnfusedEpilogue::source_hash() const {
-  return text_digest({inner_.source_hash(), device_source("epilogue_passes.cuh")});
+  return text_digest({inner_.source_hash()}, {"epilogue_passes.cuh"});
 }
 
 KernelInstance UnfusedEpilogue::instantiate(const Problem& problem, const Configuration& configuration,

@@ -351,7 +351,7 @@ class CudnnFamily final : public KernelFamily {
 
   std::string source_hash() const override {
     const std::size_t version = cudnn_library().problem.empty() ? cudnn_library().GetVersion() : 0;
-    return text_digest({"1", fmt::format("{}", version), space_json(), device_source("epilogue_passes.cuh")});
+    return text_digest({"1", fmt::format("{}", version), space_json()}, {"epilogue_passes.cuh"});
   }
 
   bool builtin() const override { return true; }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 #include <set>
 
 #include "kernels/cuda/cuda_backend.h"
@@ -133,6 +134,26 @@ TEST_P(TilingTest, AlignsEveryFetch) {
     EXPECT_EQ(g.weight_step_bytes() % 16, 0);
     EXPECT_EQ(g.weights_begin() % 128, 0);
     EXPECT_EQ(g.input_begin() % 16, 0);
+  });
+}
+
+TEST_P(TilingTest, CountsACycleForEveryFurtherEntryOfABank) {
+  for_each_tiling([](const Geometry& g) {
+    const int lanes = 128 / g.entry_bytes();
+    for (int step = 0; step < std::min(3, g.k_steps()); ++step) {
+      int extra = 0;
+      for (int first = 0; first < 32; first += lanes) {
+        std::map<int, std::set<int>> banks;
+        for (int lane = first; lane < first + lanes; ++lane) {
+          const int entry = g.lane_entry(step, 0, lane);
+          banks[entry % lanes].insert(entry);
+        }
+        std::size_t most = 0;
+        for (const auto& [bank, entries] : banks) most = std::max(most, entries.size());
+        extra += static_cast<int>(most) - 1;
+      }
+      EXPECT_EQ(g.conflicts(step, 0), extra);
+    }
   });
 }
 

@@ -140,7 +140,8 @@ std::string description(const RandomSpace& random) {
 TEST_P(SpaceProperty, HoldsExactlyTheConfigurationsThatListingFinds) {
   for (const RandomSpace& random : spaces_) {
     SCOPED_TRACE(description(random));
-    const BoundSpace space = SearchSpace("random", random.knobs, random.constraints).bind();
+    const SearchSpace declared("random", random.knobs, random.constraints);
+    const BoundSpace space = declared.bind();
     const std::set<Positions> valid = listed(space, random.constraints);
     ASSERT_EQ(space.size(), valid.size());
     std::set<Positions> found;
@@ -158,6 +159,7 @@ TEST_P(SpaceProperty, HoldsExactlyTheConfigurationsThatListingFinds) {
       const Positions positions = all.positions(index);
       EXPECT_EQ(space.index_of(positions).has_value(), valid.contains(positions));
       EXPECT_EQ(space.violation(all.configuration(index)).has_value(), !valid.contains(positions));
+      EXPECT_EQ(declared.violation(all.configuration(index)), space.violation(all.configuration(index)));
     }
   }
 }
