@@ -8,8 +8,7 @@ namespace {
 
 // A search that finds nothing new for this many evaluations in a row is stuck.
 constexpr std::size_t kStuck = 200;
-constexpr int kMixes = 5;   // drawn before one is repaired
-constexpr int kSteps = 20;  // drawn before all neighbours are listed
+constexpr int kMoves = 20;  // drawn before something less random is done
 // The book draws its own numbers, so that what fills in does not change the search's.
 constexpr std::uint64_t kBookSeed = 0x9E3779B97F4A7C15u;
 
@@ -106,7 +105,7 @@ void ScriptedStrategy::step(Positions& positions, std::size_t knob) {
 
 std::uint64_t ScriptedStrategy::random_neighbour(std::uint64_t index) {
   const Positions from = space_.positions(index);
-  for (int tries = 0; tries < kSteps && !choices_.empty(); ++tries) {
+  for (int tries = 0; tries < kMoves && !choices_.empty(); ++tries) {
     Positions to = from;
     step(to, choices_[below(choices_.size())]);
     const auto valid = space_.index_of(to);
@@ -121,12 +120,12 @@ std::uint64_t ScriptedStrategy::random_neighbour(std::uint64_t index) {
 std::uint64_t ScriptedStrategy::mix(std::uint64_t one, std::uint64_t other) {
   const Positions from = space_.positions(one), to = space_.positions(other);
   Positions mixed;
-  for (int tries = 0; tries < kMixes; ++tries) {
+  for (int tries = 0; tries < kMoves; ++tries) {
     mixed = from;
     for (std::size_t knob : choices_) {
       if (below(2) == 0) mixed[knob] = to[knob];
     }
-    mutate(mixed);
+    if (mixed == from) step(mixed, choices_[below(choices_.size())]);
     const auto valid = space_.index_of(mixed);
     if (valid && book_.open(*valid)) return *valid;
   }

@@ -75,8 +75,8 @@ class ScriptedStrategy : public Strategy {
   void mutate(Positions& positions);
   /// The configuration at positions or the nearest valid one; a random neighbour of it if it is not open.
   std::uint64_t repaired(const Positions& positions);
-  /// A configuration that takes each knob from either of two, mutated. Drawn again a few times while it is
-  /// invalid or not open; repaired if that does not help.
+  /// A configuration that takes each knob from either of two; if that gives `one` again, a random step away
+  /// from it. Drawn again a few times while it is invalid or not open; repaired if that does not help.
   std::uint64_t mix(std::uint64_t one, std::uint64_t other);
 
  private:
