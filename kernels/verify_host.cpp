@@ -1,12 +1,19 @@
 // Checks an output in host memory against the oracle.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "kernels/operands.h"
 #include "kernels/parallel_for.h"
 #include "kernels/reference.h"
+#include "kernels/tensors.h"
 
 namespace knobwise {
 namespace {
@@ -46,12 +53,47 @@ std::vector<std::int64_t> find_nans(const Problem& problem, const void* output, 
   return found;
 }
 
+// Of the problem and of every value that its outputs depend on.
+XXH128_hash_t digest(const Problem& problem, const Buffers& buffers) {
+  const std::string text = problem.to_string();
+  XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  const auto add = [&](const void* data, std::int64_t elements) {
+    hash = XXH3_128bits_withSeed(data, tensor_bytes(problem, elements), hash.low64 ^ hash.high64);
+  };
+  add(buffers.input, problem.input_extents().elements());
+  const std::vector<ParameterSpec> parameters = problem.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) add(buffers.parameters[i], parameters[i].elements());
+  return hash;
+}
+
+using Reference = std::shared_ptr<const std::vector<double>>;
+
+// The whole output. The last few are kept: many configurations are verified on the same inputs.
+Reference whole_reference(const Problem& problem, const Buffers& buffers) {
+  struct Known {
+    XXH128_hash_t digest;
+    Reference reference;
+  };
+  constexpr std::size_t kKept = 3, kMostElements = std::size_t{1} << 20;
+  static std::mutex mutex;
+  static std::deque<Known> known;
+  const XXH128_hash_t wanted = digest(problem, buffers);
+  const std::lock_guard lock(mutex);
+  for (const Known& entry : known)
+    if (XXH128_isEqual(entry.digest, wanted)) return entry.reference;
+  const auto elements = static_cast<std::size_t>(problem.output_extents().elements());
+  auto reference = std::make_shared<std::vector<double>>(elements);
+  reference_output(problem, buffers, reference->data(), 0);
+  if (elements <= kMostElements) known.push_front({wanted, reference});
+  if (known.size() > kKept) known.pop_back();
+  return reference;
+}
+
 ErrorMetrics verify_all(const Problem& problem, const Buffers& buffers) {
-  std::vector<double> reference(static_cast<std::size_t>(problem.output_extents().elements()));
-  reference_output(problem, buffers, reference.data(), 0);
+  const Reference reference = whole_reference(problem, buffers);
   ErrorAccumulator errors;
-  for (std::size_t i = 0; i < reference.size(); ++i) {
-    errors.add(load_element(buffers.output, problem.dtype, static_cast<std::int64_t>(i)), reference[i]);
+  for (std::size_t i = 0; i < reference->size(); ++i) {
+    errors.add(load_element(buffers.output, problem.dtype, static_cast<std::int64_t>(i)), (*reference)[i]);
   }
   return errors.metrics();
 }

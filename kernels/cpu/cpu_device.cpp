@@ -1,16 +1,13 @@
 // The processor as a device.
 #include <fmt/format.h>
-#include <sys/mman.h>
 
-#include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 
+#include "kernels/cpu/cache_flush.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_executable.h"
 #include "kernels/cpu/machine.h"
-#include "kernels/cpu/thread_pool.h"
 #include "kernels/operands.h"
 #include "kernels/reference.h"
 #include "kernels/timing.h"
@@ -18,57 +15,6 @@
 
 namespace knobwise {
 namespace {
-
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
-/// Aligned host memory; pages appear as they are touched.
-class HostBuffer : public DeviceBuffer {
- public:
-  explicit HostBuffer(std::size_t bytes) : bytes_(bytes) {
-    const std::size_t alignment = bytes >= kHugePage ? kHugePage : 64;
-    const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-    data_ = std::aligned_alloc(alignment, rounded);
-    if (data_ != nullptr && alignment == kHugePage) madvise(data_, rounded, MADV_HUGEPAGE);
-  }
-  ~HostBuffer() override { std::free(data_); }
-  void* data() const override { return data_; }
-  std::size_t bytes() const override { return bytes_; }
-
- private:
-  std::size_t bytes_;
-  void* data_ = nullptr;
-};
-
-/// Reads more memory than the last-level cache holds: that leaves nothing of a kernel's in it, and no lines
-/// to write back while the next run is timed. 256 MB at most: some virtual machines report the cache of the
-/// whole host.
-class CacheFlush {
- public:
-  explicit CacheFlush(std::int64_t l3_bytes)
-      : buffer_(static_cast<std::size_t>(
-            std::min<std::int64_t>(std::max<std::int64_t>(2 * l3_bytes, 16 << 20), kMostBytes))) {
-    std::memset(buffer_.data(), 1, buffer_.bytes());  // untouched pages would all be the same memory
-  }
-
-  void run(int threads) {
-    void* arguments[] = {buffer_.data(), &sum_};
-    ThreadPool::instance().run(
-        [](void* const* a, long long task) {
-          const auto* words =
-              reinterpret_cast<const std::uint64_t*>(static_cast<char*>(a[0]) + task * kChunk);
-          std::uint64_t sum = 0;
-          for (std::size_t i = 0; i < kChunk / sizeof *words; ++i) sum += words[i];
-          *static_cast<std::atomic<std::uint64_t>*>(a[1]) += sum;
-        },
-        arguments, static_cast<long long>(buffer_.bytes() / kChunk), threads);
-  }
-
- private:
-  static constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
-  static constexpr long long kChunk = 1 << 20;
-  HostBuffer buffer_;
-  std::atomic<std::uint64_t> sum_{0};  // keeps the compiler from leaving the reads out
-};
 
 class CpuDevice : public Device {
  public:
@@ -118,7 +64,7 @@ class CpuDevice : public Device {
   }
 
   Timing time(Executable& executable, const Buffers& buffers, const TimingOptions& options) override {
-    if (!flush_) flush_ = std::make_unique<CacheFlush>(info_.l3_bytes);
+    if (!flush_) flush_ = std::make_unique<CacheFlush>(info_, CacheFlush::best_method());
     return sample_runs([&] { return sample(executable, buffers); }, options, Backend::cpu);
   }
 
@@ -127,7 +73,7 @@ class CpuDevice : public Device {
  private:
   double sample(Executable& executable, const Buffers& buffers) {
     using Clock = std::chrono::steady_clock;
-    flush_->run(info_.multiprocessors);
+    flush_->run();
     const auto begin = Clock::now();
     executable.run(buffers, nullptr);
     return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();

@@ -343,6 +343,31 @@ TEST(VerifyHost, RightOutputsPassAndOneWrongOneIsSeen) {
             1.0 / static_cast<double>(tensors.outputs()));
 }
 
+// The reference is kept between calls, as long as nothing that it follows from has changed.
+TEST(VerifyHost, OutputsAreJudgedByTheInputsOfTheMoment) {
+  const Problem problem = Problem::parse("conv2d n=1 c=2 h=6 w=6 k=3 r=3 s=3 bias | add 1 | residual");
+  Tensors tensors(problem, Distribution::normal, 3);
+  const auto write = [&tensors](const std::vector<double>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      tensors.set_output(static_cast<std::int64_t>(i), values[i]);
+  };
+  const auto wrong = [&tensors](const Problem& asked) {
+    return verify_host(asked, tensors.buffers(), {}, 1).frac_outside;
+  };
+  const auto outputs = static_cast<double>(tensors.outputs());
+  write(whole(problem, tensors.buffers()));
+  EXPECT_EQ(wrong(problem), 0);
+  EXPECT_EQ(wrong(problem), 0);
+  EXPECT_EQ(wrong(Problem::parse("conv2d n=1 c=2 h=6 w=6 k=3 r=3 s=3 bias | add 2 | residual")), 1);
+  store_element(tensors.buffers().parameters[2], problem.dtype, 7, 100);  // the residual
+  EXPECT_EQ(wrong(problem), 1 / outputs);
+  store_element(tensors.buffers().parameters[0], problem.dtype, 0, 100);  // a weight of the first channel
+  EXPECT_EQ(wrong(problem), 1.0 / 3);
+  tensors.set_input(0, 100);
+  write(whole(problem, tensors.buffers()));
+  EXPECT_EQ(wrong(problem), 0);
+}
+
 TEST(VerifyHost, OutputsNeverWrittenAreFoundInALargeProblem) {
   // Too large to be checked whole; one element in 18 million is missing.
   const Problem problem = Problem::parse("conv2d n=4 c=8 h=128 w=128 k=64 r=3 s=3 | mul 0");

@@ -1,7 +1,6 @@
 #include "tuner/evaluation/workers.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -105,7 +104,7 @@ json measure_reply(Measurement& measurement, Backend backend, const json& reques
 int run_compile_worker() {
   // Behind the session and what measures: a device must not wait for the processor.
   constexpr int kNiceness = 5;
-  setpriority(PRIO_PROCESS, 0, kNiceness);
+  (void)!nice(kNiceness);  // on top of the session's own
   const CodeCache cache;
   MessageReader reader(STDIN_FILENO);
   while (auto request = reader.wait()) {
