@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "search_spaces/bound_space_data.h"
 #include "search_spaces/program.h"
@@ -89,15 +90,25 @@ Value converted(const Value& value, Type type) {
   return value;
 }
 
+/// Hashes alike what is equal as in Python.
+struct ValueHash {
+  std::size_t operator()(const Value& value) const {
+    const std::string* text = std::get_if<std::string>(&value);
+    return text ? std::hash<std::string>()(*text) : std::hash<double>()(view(value).as_real());
+  }
+};
+struct ValueEqual {
+  bool operator()(const Value& left, const Value& right) const { return equal(left, right); }
+};
+
 Knob bind_values(const KnobDeclaration& declaration, const Names& constants) {
   Knob knob;
   knob.name = declaration.name;
+  std::unordered_set<Value, ValueHash, ValueEqual> known;
   for (const Expression& expression : declaration.values) {
     for (const Value& raw : expression.evaluate_list(constants)) {
       const Value value = converted(raw, declaration.type);
-      const bool is_known = std::any_of(knob.values.begin(), knob.values.end(),
-                                        [&](const Value& other) { return equal(other, value); });
-      if (!is_known) knob.values.push_back(value);
+      if (known.insert(value).second) knob.values.push_back(value);
     }
   }
   if (knob.values.empty()) throw UserError("the list of values is empty; give at least one");

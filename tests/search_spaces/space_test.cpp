@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "search_spaces/user_error.h"
@@ -179,6 +180,20 @@ TEST(SearchSpace, MistakesInExpressionsCarryTheirPosition) {
     EXPECT_EQ(error.text(), "[1, 2");
     EXPECT_EQ(error.offset(), 5u);
   }
+}
+
+TEST(SearchSpace, KeepsTheFirstOfEqualValues) {
+  EXPECT_THAT(values_of(R"({"Name":"k","Values":"[2, 1, True, 2.0, '1', 0.0, -0.0, '1', 0]"})"),
+              ElementsAre(integer(2), integer(1), text("1"), Value(0.0)));
+  // 2^53 and 2^53 + 1 are one real and two integers.
+  EXPECT_EQ(values_of(R"({"Name":"k","Values":"[9007199254740992, 9007199254740993]"})").size(), 2u);
+}
+
+TEST(SearchSpace, ReadsAKnobOfVeryManyValues) {
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(values_of(R"({"Name":"k","Values":"[i // 2 for i in range(400000)]"})").size(), 200'000u);
+  // Comparing each value with all others takes minutes.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 TEST(SearchSpace, OneConditionMayGuardAnother) {
