@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/host_compiler.h"
+#include "kernels/cpu/temporary_directory.h"
 
 namespace knobwise {
 namespace {

@@ -1,7 +1,6 @@
 #include "kernels/cpu/host_compiler.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -9,14 +8,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <sstream>
 #include <system_error>
 
 #include "kernels/cpu/guarded_process.h"
-#include "search_spaces/user_error.h"
 
 namespace knobwise {
 namespace {
@@ -115,20 +112,6 @@ std::string host_compiler_version() {
     if (result.exit_status == 0) entry->second = result.output.substr(0, result.output.find('\n'));
   }
   return entry->second;
-}
-
-TemporaryDirectory::TemporaryDirectory() {
-  std::error_code error;
-  std::string pattern = (std::filesystem::temp_directory_path(error) / "knobwise-XXXXXX").string();
-  if (error || mkdtemp(pattern.data()) == nullptr)
-    throw UserError(fmt::format("no temporary directory can be made ({}); set TMPDIR to a writable folder",
-                                error ? error.message() : std::strerror(errno)));
-  path_ = pattern;
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace knobwise

@@ -29,17 +29,4 @@ std::vector<std::string> host_compiler_command();
 /// The first line of `c++ --version`; empty if there is no compiler. Asked once per command.
 std::string host_compiler_version();
 
-/// A directory that goes away with all it holds. Throws UserError if none can be made.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 }  // namespace knobwise

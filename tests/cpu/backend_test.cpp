@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/host_compiler.h"
 #include "kernels/cpu/machine.h"
+#include "kernels/cpu/temporary_directory.h"
 #include "search_spaces/user_error.h"
 #include "tests/cpu/harness.h"
 #include "tests/tuner/processes.h"
@@ -123,6 +124,59 @@ TEST(CpuCompile, ACommandEndsWithTheProcessThatStartedIt) {
     waitpid(starter, nullptr, 0);
     EXPECT_EQ(test::left_behind(), std::set<pid_t>()) << "round " << round;
   }
+}
+
+TEST(TemporaryDirectories, OfKilledProcessesAreRemovedAndNoOthers) {
+  const TemporaryDirectory folder;
+  const Setting setting("TMPDIR", folder.path());
+  const std::filesystem::path root = folder.path(), foreign = root / "knobwise-XXXXXX",
+                              link = root / "knobwise-compile-link";
+  std::filesystem::create_directory(foreign);
+  std::filesystem::create_directory_symlink(foreign, link);
+  const TemporaryDirectory used;
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t owner = fork();
+  if (owner == 0) {
+    const TemporaryDirectory lost;
+    std::ofstream(lost.path() + "/kernel.cpp") << "int x;";
+    (void)!write(ends[1], lost.path().c_str(), lost.path().size() + 1);
+    pause();
+  }
+  char lost[256] = {};
+  ASSERT_GT(read(ends[0], lost, sizeof lost), 0);
+  remove_abandoned_directories();
+  EXPECT_TRUE(std::filesystem::exists(lost)) << "its process lives";
+  kill(owner, SIGKILL);
+  waitpid(owner, nullptr, 0);
+  remove_abandoned_directories();
+  EXPECT_FALSE(std::filesystem::exists(lost));
+  for (const auto& kept : {std::filesystem::path(used.path()), foreign, link})
+    EXPECT_TRUE(std::filesystem::exists(kept)) << kept;
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(TemporaryDirectories, AreNotRemovedByOthersThatBegin) {
+  const TemporaryDirectory folder;
+  const Setting setting("TMPDIR", folder.path());
+  std::vector<pid_t> processes;
+  for (int i = 0; i < 4; ++i) {
+    processes.push_back(fork());
+    if (processes.back() != 0) continue;
+    for (int round = 0; round < 300; ++round) {
+      const TemporaryDirectory mine;
+      remove_abandoned_directories();
+      if (!(std::ofstream(mine.path() + "/file") << "content" << std::flush)) _exit(1);
+    }
+    _exit(0);
+  }
+  for (const pid_t process : processes) {
+    int status = 1;
+    waitpid(process, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 // dlopen() returns the library it has when it knows the path: several kernels at once must stay apart.

@@ -209,6 +209,9 @@ pid_t start_session(const std::filesystem::path& database, const SessionOptions&
 }
 
 TEST_F(Faults, ASessionKilledFiftyTimesGoesOnWhereItWas) {
+  const std::filesystem::path temporary = folder_ / "tmp";
+  std::filesystem::create_directory(temporary);
+  setenv("TMPDIR", temporary.c_str(), 1);
   std::mt19937 random(11);
   std::set<std::string> finished;
   SessionOptions session = options();
@@ -240,6 +243,8 @@ TEST_F(Faults, ASessionKilledFiftyTimesGoesOnWhereItWas) {
   EXPECT_EQ(result.reused, static_cast<std::int64_t>(finished.size()));
   EXPECT_EQ(result.evaluated + result.reused, static_cast<std::int64_t>(3 * FaultFamily::faults().size()));
   expect_sound_database();
+  unsetenv("TMPDIR");
+  EXPECT_TRUE(std::filesystem::is_empty(temporary)) << "what killed compilers left there";
 }
 
 // While something is timed, compilers are stopped; so is what has to end with the session.

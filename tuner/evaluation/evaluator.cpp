@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/cpu/temporary_directory.h"
 #include "kernels/timing.h"
 #include "search_spaces/user_error.h"
 #include "tuner/evaluation/messages.h"
@@ -41,6 +42,11 @@ Evaluator::Evaluator(EvaluatorOptions options)
   for (Lane& lane : lanes_) lane.worker.launch();
   for (Lane& lane : lanes_) lane.worker.wait_until_open();
   opened_ = Clock::now();
+}
+
+Evaluator::~Evaluator() {
+  slots_.clear();
+  remove_abandoned_directories();  // of compilers that were at work
 }
 
 std::size_t Evaluator::depth(std::size_t group) const {

@@ -84,6 +84,7 @@ class Evaluator {
 
   /// Starts the measuring workers. Throws UserError when a device cannot hold the problem.
   explicit Evaluator(EvaluatorOptions options);
+  ~Evaluator();
 
   void submit(EvaluationRequest request);
   /// Submitted for the group and without a result.

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/code_cache.h"
+#include "kernels/cpu/temporary_directory.h"
 #include "kernels/device.h"
 #include "kernels/family.h"
 #include "kernels/user/user_kernel.h"
@@ -105,6 +106,7 @@ int run_compile_worker() {
   // Behind the session and what measures: a device must not wait for the processor.
   constexpr int kNiceness = 5;
   (void)!nice(kNiceness);  // on top of the session's own
+  remove_abandoned_directories();
   const CodeCache cache;
   MessageReader reader(STDIN_FILENO);
   while (auto request = reader.wait()) {
