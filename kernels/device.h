@@ -153,8 +153,9 @@ class Device {
   virtual DeviceState state() { return {}; }
 };
 
-/// Compiles for the device described; needs no device. Throws TrialError (compile_failed, compile_timeout).
-/// Safe to call from several threads and processes.
+/// Compiles for the device described; needs no device. Throws TrialError (compile_failed, compile_timeout),
+/// and UserError for what keeps every source from being compiled: no compiler, no space for its files. Safe
+/// to call from several threads and processes.
 CompiledCode compile(const KernelInstance& instance, const DeviceInfo& target);
 
 /// The compiler's command and options that compile() would use, as one line: with the source, the target and

@@ -484,7 +484,7 @@ void Session::store_code() {
       family->instantiate(problem_, Configuration::from_json(result_.best->configuration), devices_.info);
   try {
     store_.put_code(result_.best->id, CodeCache().get_or_compile(instance, devices_.info).image);
-  } catch (const TrialError& error) {
+  } catch (const std::exception& error) {
     note(fmt::format("the machine code is not stored: {}", error.what()));
   }
 }

@@ -18,7 +18,8 @@ const std::vector<const KernelFamily*>& cpu_families();
 /// processor at hand. The image is a shared object.
 ///
 /// Throws TrialError: compile_failed with the compiler's first error, compile_timeout after
-/// kCpuCompileSeconds, compile_crashed when the compiler is killed. Leaves no file behind. Thread-safe.
+/// kCpuCompileSeconds, compile_crashed when the compiler is killed. Throws UserError when there is no
+/// compiler, or no space for its files. Leaves no file behind. Thread-safe.
 CompiledCode cpu_compile(const KernelInstance& instance, const DeviceInfo& target);
 inline constexpr int kCpuCompileSeconds = 60;
 

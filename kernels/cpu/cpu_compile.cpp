@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -10,6 +13,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/host_compiler.h"
 #include "kernels/cpu/temporary_directory.h"
+#include "search_spaces/user_error.h"
 
 namespace knobwise {
 namespace {
@@ -55,17 +59,22 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+[[noreturn]] void fail_full_disk(const std::string& directory) {
+  throw UserError(fmt::format("{} cannot be written: its disk is full; free some space or set TMPDIR",
+                              std::filesystem::path(directory).parent_path().string()));
+}
+
 void check(const CommandResult& result, const std::string& compiler, const std::string& directory) {
   if (!result.start_error.empty())
-    throw TrialError("compile_failed",
-                     fmt::format("cannot run the compiler `{}` ({}): install a C++ compiler or set "
-                                 "KNOBWISE_CXX",
-                                 compiler, result.start_error));
+    throw UserError(
+        fmt::format("cannot run the compiler `{}` ({}): install a C++ compiler or set KNOBWISE_CXX", compiler,
+                    result.start_error));
   if (result.timed_out)
     throw TrialError("compile_timeout",
                      fmt::format("`{}` took more than {} s", compiler, kCpuCompileSeconds));
   if (result.exit_status == 0) return;
   if (was_killed(result)) throw TrialError("compile_crashed", fmt::format("`{}` was killed", compiler));
+  if (result.output.find(std::strerror(ENOSPC)) != std::string::npos) fail_full_disk(directory);
   const std::string line = first_error(result.output, directory);
   throw TrialError("compile_failed",
                    line.empty() ? fmt::format("`{}` failed without a word", compiler) : line);
@@ -87,7 +96,7 @@ CompiledCode cpu_compile(const KernelInstance& instance, const DeviceInfo& targe
   const std::string source = fmt::format("{}/{}", directory.path(), kSourceName);
   const std::string object = directory.path() + "/kernel.so";
   if (!(std::ofstream(source, std::ios::binary) << instance.source << std::flush))
-    throw TrialError("compile_failed", fmt::format("{} cannot be written: the disk is full?", source));
+    fail_full_disk(directory.path());
   std::vector<std::string> command = command_line(target);
   const std::string compiler = command.front();
   command.insert(command.end(), instance.compiler_options.begin(), instance.compiler_options.end());

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "kernels/cpu/guarded_process.h"
@@ -20,11 +21,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The environment of this process, with TMPDIR replaced if a directory is given.
+/// The environment of this process, with messages in English and TMPDIR replaced if a directory is given.
 std::vector<std::string> environment(const std::string& temporary_directory) {
   std::vector<std::string> entries;
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    if (temporary_directory.empty() || std::strncmp(*entry, "TMPDIR=", 7) != 0) entries.emplace_back(*entry);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const bool replaced =
+        text.starts_with("LC_ALL=") || (text.starts_with("TMPDIR=") && !temporary_directory.empty());
+    if (!replaced) entries.emplace_back(text);
+  }
+  entries.push_back("LC_ALL=C");
   if (!temporary_directory.empty()) entries.push_back("TMPDIR=" + temporary_directory);
   return entries;
 }

@@ -86,13 +86,38 @@ TEST(CpuCompile, ReportsTheFirstErrorLineAndLeavesNoFile) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
+std::string complaint_about(const KernelInstance& instance) {
+  try {
+    cpu_compile(instance, cpu().info());
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
 TEST(CpuCompile, AMissingCompilerNamesTheRemedy) {
   const Setting setting("KNOBWISE_CXX", "/nowhere/c++");
-  const TrialError error = failure_of(instance_of(kSquares));
-  EXPECT_EQ(error.status(), "compile_failed");
-  EXPECT_THAT(error.what(), HasSubstr("/nowhere/c++"));
-  EXPECT_THAT(error.what(), HasSubstr("KNOBWISE_CXX"));
+  const std::string complaint = complaint_about(instance_of(kSquares));
+  EXPECT_THAT(complaint, HasSubstr("/nowhere/c++"));
+  EXPECT_THAT(complaint, HasSubstr("KNOBWISE_CXX"));
   EXPECT_EQ(host_compiler_version(), "");
+}
+
+TEST(CpuCompile, AFullDiskIsNoFaultOfTheSource) {
+  const TemporaryDirectory folder;
+  const std::string script = folder.path() + "/cxx";
+  std::ofstream(script)
+      << "#!/bin/sh\necho 'fatal error: writing kernel.s: No space left on device' >&2\nexit 1\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const Setting compiler("KNOBWISE_CXX", script);
+  const std::string complaint = complaint_about(instance_of(kSquares));
+  EXPECT_THAT(complaint, HasSubstr("disk is full"));
+  EXPECT_THAT(complaint, HasSubstr("TMPDIR"));
+}
+
+TEST(CpuCompile, ATemporaryFolderThatIsNotThereNamesTheRemedy) {
+  const Setting setting("TMPDIR", "/nowhere");
+  EXPECT_THAT(complaint_about(instance_of(kSquares)), HasSubstr("set TMPDIR"));
 }
 
 TEST(CpuCompile, TheEnvironmentChoosesTheCompilerAndItsFirstOptions) {

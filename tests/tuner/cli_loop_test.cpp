@@ -14,6 +14,7 @@ namespace knobwise::test {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr const char* kProblem = "conv2d n=2 c=5 h=17 w=19 k=12 r=3 s=3 pad=1 bias | leaky_relu 0.5";
@@ -169,6 +170,26 @@ TEST_F(Loop, AFreshDatabaseCompilesNothingAgainUntilTheCacheIsCleared) {
   EXPECT_EQ(cached(), 0);
   sweep("third.db");
   EXPECT_EQ(compiler.compilations(), 6u);
+  unsetenv("KNOBWISE_CACHE");
+}
+
+// No fault of any configuration: none is recorded as failed, and the same command works once there is one.
+TEST_F(Loop, WhatKeepsEverythingFromCompilingIsOneLineAndNoTrial) {
+  setenv("KNOBWISE_CACHE", (folder_ / "cache").c_str(), 1);
+  const auto refused = [this] {
+    const CommandResult result = run({"tune", kProblem, "--device", "cpu", "--family", "direct_conv"});
+    EXPECT_EQ(result.status, 2);
+    return result.err;
+  };
+  setenv("KNOBWISE_CXX", "/no/such/compiler", 1);
+  EXPECT_THAT(refused(), AllOf(HasSubstr("/no/such/compiler"), HasSubstr("install a C++ compiler")));
+  unsetenv("KNOBWISE_CXX");
+  setenv("TMPDIR", "/no/such/folder", 1);
+  EXPECT_THAT(refused(), HasSubstr("set TMPDIR to a writable folder"));
+  unsetenv("TMPDIR");
+  const json tuned = tune({"--max-trials", "2", "--family", "direct_conv"});
+  EXPECT_EQ(tuned.at("evaluated"), 2);
+  EXPECT_EQ(tuned.at("failed"), 0);
   unsetenv("KNOBWISE_CACHE");
 }
 

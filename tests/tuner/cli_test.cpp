@@ -217,7 +217,8 @@ TEST_F(Cli, BudgetsMustBePositive) {
                                                  {"--max-time", "nan"},
                                                  {"--max-time", "inf"},
                                                  {"--max-time", "1e300"},
-                                                 {"--jobs", "0"}}) {
+                                                 {"--jobs", "0"},
+                                                 {"--jobs", "5000"}}) {
     const CommandResult result = run({"tune", "conv1d n=1 c=1 w=8 k=1 s=3", "--device", "cpu", "--db",
                                       folder_ / "t.db", budget[0], budget[1]});
     EXPECT_EQ(result.status, 2) << budget[0] << " " << budget[1];

@@ -23,6 +23,7 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr std::int64_t kDefaultTrials = 100;
+constexpr int kMostJobs = 1024;
 constexpr double kLongestSeconds = 1e9;  // three decades; clocks count nanoseconds in 64 bits
 
 // One problem on one kind of device.
@@ -92,7 +93,8 @@ SessionOptions session_options(const Variables& variables, const std::vector<std
   options.jobs =
       variables.count("jobs") ? variables["jobs"].as<int>() : list_devices(nullptr).front().multiprocessors;
   options.store_code = variables.count("store-code") > 0;
-  if (options.jobs < 1) throw UserError("--jobs: give a number of at least 1");
+  if (options.jobs < 1 || options.jobs > kMostJobs)
+    throw UserError(fmt::format("--jobs: give a number of at least 1, and at most {}", kMostJobs));
   options.overlap = variables.count("no-overlap") == 0;
   options.command_line = std::string("knobwise ") + command;
   for (const std::string& argument : arguments) {

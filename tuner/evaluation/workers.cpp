@@ -45,6 +45,7 @@ const KernelFamily& family_of(Backend backend, const json& request) {
   return *family;
 }
 
+// A configuration that fails is an answer; what would fail for all of them is an error of the session.
 json compile_reply(const CodeCache& cache, const json& request) {
   try {
     user_kernel(request);
@@ -56,9 +57,13 @@ json compile_reply(const CodeCache& cache, const json& request) {
     const Problem problem = Problem::parse(request.at("problem").get<std::string>());
     const Configuration configuration =
         Configuration::from_json(request.at("configuration").get<std::string>());
-    const KernelFamily& family = family_of(device.backend, request);
-    return {{"code",
-             to_message(cache.get_or_compile(family.instantiate(problem, configuration, device), device))}};
+    const KernelInstance instance =
+        family_of(device.backend, request).instantiate(problem, configuration, device);
+    try {
+      return {{"code", to_message(cache.get_or_compile(instance, device))}};
+    } catch (const UserError& error) {
+      return {{"error", error.what()}};
+    }
   } catch (const TrialError& error) {
     return {{"status", error.status()}, {"reason", error.what()}};
   } catch (const std::exception& error) {
