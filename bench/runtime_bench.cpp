@@ -363,8 +363,8 @@ void bench_memory(const Place& place) {
   const long unloaded = live_bytes;
   const auto executable = device->load(instance, compiled);
   const long loaded = live_bytes - unloaded;
-  row("memory of a problem's plan, besides its code", fmt::format("{} B", problem - loaded), "< 1 KB");
-  row("  its loaded code's launches", fmt::format("{} B", loaded));
+  row("memory of a problem's plan, besides its code", fmt::format("{} B", problem), "< 1 KB");
+  row("  of it the launches", fmt::format("{} B", loaded));
   row("memory of a further plan of it, prepared", fmt::format("{} B", further));
 }
 

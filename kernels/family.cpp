@@ -52,10 +52,7 @@ std::unique_ptr<Executable> KernelFamily::create_builtin(const Problem&, const C
   return nullptr;
 }
 
-namespace {
-
-// Parsing costs more than binding.
-const SearchSpace& parsed_space(const KernelFamily& family) {
+const SearchSpace& declared_space(const KernelFamily& family) {
   static std::mutex mutex;
   static std::map<std::string, SearchSpace, std::less<>> parsed;
   const std::lock_guard lock(mutex);
@@ -68,6 +65,8 @@ const SearchSpace& parsed_space(const KernelFamily& family) {
   return found->second;
 }
 
+namespace {
+
 Names space_names(const KernelFamily& family, const Problem& problem, const DeviceInfo& device) {
   Names names;
   for (auto& [name, value] : problem_constants(problem)) names[name] = value;
@@ -79,12 +78,12 @@ Names space_names(const KernelFamily& family, const Problem& problem, const Devi
 }  // namespace
 
 BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const DeviceInfo& device) {
-  return parsed_space(family).bind(space_names(family, problem, device));
+  return declared_space(family).bind(space_names(family, problem, device));
 }
 
 std::optional<std::string> space_violation(const KernelFamily& family, const Problem& problem,
                                            const DeviceInfo& device, const Configuration& configuration) {
-  return parsed_space(family).violation(configuration, space_names(family, problem, device));
+  return declared_space(family).violation(configuration, space_names(family, problem, device));
 }
 
 }  // namespace knobwise

@@ -120,6 +120,10 @@ class KernelFamily {
   virtual bool builtin() const { return false; }
 };
 
+/// The family's space before a problem and a device are chosen: parsed on first use, valid as long as the
+/// program. Thread-safe.
+const SearchSpace& declared_space(const KernelFamily& family);
+
 /// Binds the family's space to the problem and device.
 BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const DeviceInfo& device);
 

@@ -1,10 +1,11 @@
 // What a lookup decided for one problem and requirement.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <string_view>
 
 #include "include/knobwise/dispatcher.h"
 #include "kernels/device.h"
@@ -12,25 +13,23 @@
 
 namespace knobwise::runtime_detail {
 
-/// Immutable once published in a table; lives as long as its Core.
+/// Immutable once published in a table, `period` excepted; lives as long as its Core. Small, for there is one
+/// for every problem of an application.
 struct Choice {
-  PlanKey key;
+  /// Whether another one for the same key would run the same in every respect.
+  bool same_answer(const Choice& other) const {
+    return provenance == other.provenance && packed == other.packed;
+  }
+
+  std::uint64_t hash = 0;
+  std::string key;  // the bytes of its PlanKey
   PackedDescription packed;
   std::unique_ptr<Executable> executable;
   Provenance provenance = Provenance::reference;
   std::size_t input_bytes = 0;
   std::size_t output_bytes = 0;
-
-  /// Unpacked when somebody asks, then kept. Thread-safe.
-  const PlanDescription& description(const std::string& device) const {
-    std::call_once(asked, [&] {
-      unpacked = std::make_unique<const PlanDescription>(packed.unpack(key.problem(), device));
-    });
-    return *unpacked;
-  }
-
-  mutable std::once_flag asked = {};
-  mutable std::unique_ptr<const PlanDescription> unpacked = nullptr;
+  /// The period of its table that it was last found right in.
+  mutable std::atomic<std::uint32_t> period = 0;
 };
 
 }  // namespace knobwise::runtime_detail

@@ -5,70 +5,65 @@ namespace {
 
 constexpr std::size_t kFirstSize = 256;
 
-bool same_accuracy(const std::optional<AccuracyRequirement>& a, const std::optional<AccuracyRequirement>& b) {
-  if (a.has_value() != b.has_value()) return false;
-  return !a || (a->max_abs == b->max_abs && a->rel_fro == b->rel_fro && a->frac_outside == b->frac_outside);
-}
-
-bool same_requirement(const Requirement& a, const Requirement& b) {
-  return same_accuracy(a.accuracy, b.accuracy) && a.max_workspace_bytes == b.max_workspace_bytes &&
-         a.allow == b.allow && a.deterministic == b.deterministic && a.allow_stale == b.allow_stale;
-}
-
 }  // namespace
 
 ChoiceTable::ChoiceTable() : current_(nullptr) {
-  current_.store(grow(kFirstSize), std::memory_order_release);
+  grown(kFirstSize);
 }
 
-ChoiceTable::Slots* ChoiceTable::grow(std::size_t size) {
-  generations_.push_back(std::make_unique<Slots>(size));
-  return generations_.back().get();
-}
-
-void ChoiceTable::place(Slots& slots, const Choice* choice) {
-  const std::size_t mask = slots.entries.size() - 1;
-  std::size_t at = choice->key.hash() & mask;
-  while (slots.entries[at].load(std::memory_order_relaxed)) at = (at + 1) & mask;
-  slots.entries[at].store(choice, std::memory_order_release);
-  ++slots.used;
-}
-
-const Choice* ChoiceTable::find(std::uint64_t hash, const Problem& problem,
-                                const Requirement& requirement) const {
-  const Slots& slots = *current_.load(std::memory_order_acquire);
+template <class SlotsType>
+auto& ChoiceTable::slot_of(SlotsType& slots, std::uint64_t hash, std::string_view key) {
   const std::size_t mask = slots.entries.size() - 1;
   for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
     const Choice* choice = slots.entries[at].load(std::memory_order_acquire);
-    if (!choice) return nullptr;
-    if (choice->key.hash() == hash && choice->key.problem() == problem &&
-        same_requirement(choice->key.requirement(), requirement)) {
-      return choice;
+    if (!choice || (choice->hash == hash && choice->key == key)) return slots.entries[at];
+  }
+}
+
+const Choice* ChoiceTable::find(std::uint64_t hash, std::string_view key) const {
+  const Slots& slots = *current_.load(std::memory_order_acquire);
+  const Choice* choice = slot_of(slots, hash, key).load(std::memory_order_acquire);
+  const bool found =
+      choice && choice->period.load(std::memory_order_relaxed) == period_.load(std::memory_order_relaxed);
+  return found ? choice : nullptr;
+}
+
+ChoiceTable::Slots& ChoiceTable::grown(std::size_t size) {
+  auto larger = std::make_unique<Slots>(size);
+  if (const Slots* smaller = current_.load(std::memory_order_relaxed)) {
+    for (const Slot& entry : smaller->entries) {
+      const Choice* choice = entry.load(std::memory_order_relaxed);
+      if (!choice) continue;
+      slot_of(*larger, choice->hash, choice->key).store(choice, std::memory_order_relaxed);
+      ++larger->used;
     }
   }
+  current_.store(larger.get(), std::memory_order_release);
+  return *generations_.emplace_back(std::move(larger));
 }
 
 const Choice* ChoiceTable::insert(std::unique_ptr<Choice> choice) {
   const std::lock_guard lock(mutex_);
-  if (const Choice* present = find(choice->key.hash(), choice->key.problem(), choice->key.requirement()))
-    return present;
+  const std::uint32_t period = period_.load(std::memory_order_relaxed);
   Slots* slots = current_.load(std::memory_order_relaxed);
-  if (2 * (slots->used + 1) > slots->entries.size()) {
-    Slots* larger = grow(2 * slots->entries.size());
-    for (const auto& entry : slots->entries) {
-      if (const Choice* old = entry.load(std::memory_order_relaxed)) place(*larger, old);
-    }
-    current_.store(larger, std::memory_order_release);
-    slots = larger;
+  if (2 * (slots->used + 1) > slots->entries.size()) slots = &grown(2 * slots->entries.size());
+  Slot& slot = slot_of(*slots, choice->hash, choice->key);
+  const Choice* present = slot.load(std::memory_order_relaxed);
+  if (present &&
+      (present->period.load(std::memory_order_relaxed) == period || present->same_answer(*choice))) {
+    present->period.store(period, std::memory_order_relaxed);
+    return present;
   }
+  if (!present) ++slots->used;
+  choice->period.store(period, std::memory_order_relaxed);
   choices_.push_back(std::move(choice));
-  place(*slots, choices_.back().get());
+  slot.store(choices_.back().get(), std::memory_order_release);
   return choices_.back().get();
 }
 
-void ChoiceTable::clear() {
+void ChoiceTable::begin_period() {
   const std::lock_guard lock(mutex_);
-  current_.store(grow(kFirstSize), std::memory_order_release);
+  period_.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace knobwise::runtime_detail

@@ -8,7 +8,7 @@
 #include "kernels/family.h"
 #include "kernels/tensors.h"
 #include "runtime/distance.h"
-#include "runtime/hash.h"
+#include "runtime/key_bytes.h"
 #include "runtime/log.h"
 #include "runtime/records.h"
 
@@ -94,7 +94,7 @@ void Core::open_layers() {
 void Core::refresh() {
   const std::lock_guard lock(mutex_);
   open_layers();
-  choices_.clear();
+  choices_.begin_period();
 }
 
 std::vector<std::string> Core::notes() const {
@@ -103,11 +103,14 @@ std::vector<std::string> Core::notes() const {
 }
 
 const Choice* Core::find(const Problem& problem, const Requirement& requirement) const {
-  return choices_.find(hash_of(problem, requirement), problem, requirement);
+  KeyBytes bytes;
+  append_key(problem, requirement, bytes);
+  const std::string_view key(bytes.data(), bytes.size());
+  return choices_.find(hash_of(key), key);
 }
 
 const Choice* Core::find(const PlanKey& key) const {
-  return choices_.find(key.hash(), key.problem(), key.requirement());
+  return choices_.find(key.hash(), key.bytes());
 }
 
 const Choice* Core::choose(const PlanKey& key) {
@@ -127,6 +130,25 @@ const Choice* Core::choose(const PlanKey& key) {
     log_info(decision.description.to_string());
   }
   return choice;
+}
+
+KnownTexts Core::known_texts(std::string problem_line) const {
+  KnownTexts known = {std::move(problem_line), device_->info().name, ""};
+  for (const DeviceMatch match :
+       {DeviceMatch::same_device, DeviceMatch::same_hardware, DeviceMatch::same_architecture})
+    known.emplace_back(to_string(match));
+  for (const std::filesystem::path& path : options_.databases) known.push_back(path.string());
+  return known;
+}
+
+PlanDescription Core::describe(const Choice& choice) const {
+  const Problem problem = problem_of_key(choice.key);
+  PlanDescription description =
+      choice.packed.unpack(device_->info().backend, known_texts(problem.to_string()));
+  description.provenance = choice.provenance;
+  description.workspace_bytes = choice.executable->workspace_bytes();
+  description.packed_bytes = choice.executable->packed_bytes();
+  return description;
 }
 
 Core::Decision Core::decide(const PlanKey& key) {
@@ -459,12 +481,14 @@ std::optional<Core::Decision> Core::realise(const PlanKey& key, Proposal proposa
     const auto bytes = [&problem](const Extents& extents) {
       return static_cast<std::size_t>(extents.elements()) * size_of(problem.dtype);
     };
-    std::unique_ptr<Choice> choice(new Choice{.key = key,
-                                              .packed = PackedDescription(description),
-                                              .executable = std::move(executable),
-                                              .provenance = description.provenance,
-                                              .input_bytes = bytes(problem.input_extents()),
-                                              .output_bytes = bytes(problem.output_extents())});
+    std::unique_ptr<Choice> choice(
+        new Choice{.hash = key.hash(),
+                   .key = std::string(key.bytes()),
+                   .packed = PackedDescription(description, family, known_texts(description.problem)),
+                   .executable = std::move(executable),
+                   .provenance = description.provenance,
+                   .input_bytes = bytes(problem.input_extents()),
+                   .output_bytes = bytes(problem.output_extents())});
     return Decision{std::move(choice), std::move(description)};
   } catch (const std::exception& error) {
     // Whatever is wrong with this candidate, the next one may serve.

@@ -30,6 +30,9 @@ class Core {
   const Choice* find(const Problem& problem, const Requirement& requirement) const;
   const Choice* find(const PlanKey& key) const;
 
+  /// Thread-safe.
+  PlanDescription describe(const Choice& choice) const;
+
   void refresh();
   std::vector<std::string> notes() const;
   const DeviceInfo& info() const { return device_->info(); }
@@ -54,6 +57,7 @@ class Core {
     std::int64_t trial = 0;
   };
 
+  KnownTexts known_texts(std::string problem_line) const;
   void open_layers();
   // A choice that is not published yet, and its description.
   struct Decision {

@@ -54,7 +54,9 @@ struct [[gnu::visibility("hidden")]] Dispatcher::Impl {
       : core(std::make_shared<runtime_detail::Core>(options)), tuner(make_tuner(options, core->info())) {
     for (auto& handle : handles) handle = {std::make_shared<Anchor>(core), core.get()};
   }
-  const std::shared_ptr<runtime_detail::Core>& handle() const { return handles[place_of_thread()]; }
+  const std::shared_ptr<runtime_detail::Core>& handle() const {
+    return handles[place_of_thread()];
+  }
 
   // Of a key that the core does not know yet.
   const runtime_detail::Choice* decide(const PlanKey& key);

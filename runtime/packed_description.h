@@ -2,20 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "include/knobwise/dispatcher.h"
+#include "kernels/family.h"
 
 namespace knobwise::runtime_detail {
 
-/// All that a problem and the name of a device do not tell already. Immutable.
+/// Texts that descriptions repeat, in an order that never changes: the problem's line, the device's name,
+/// then any others.
+using KnownTexts = std::vector<std::string>;
+
+/// What the known texts, the kernel and the key of a plan do not tell already. Immutable.
 class PackedDescription {
  public:
   PackedDescription() = default;
-  explicit PackedDescription(const PlanDescription& description);
+  PackedDescription(const PlanDescription& description, const KernelFamily& family, const KnownTexts& known);
 
-  /// What was packed. `problem` and `device` must be those of then.
-  PlanDescription unpack(const Problem& problem, const std::string& device) const;
+  bool operator==(const PackedDescription&) const = default;
+
+  /// What was packed, provenance and sizes excepted. `known` must say the same as then.
+  PlanDescription unpack(Backend backend, const KnownTexts& known) const;
 
  private:
   std::vector<std::uint8_t> bytes_;  // an array in CBOR

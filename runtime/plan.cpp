@@ -8,6 +8,7 @@
 
 #include "include/knobwise/dispatcher.h"
 #include "runtime/core.h"
+#include "runtime/key_bytes.h"
 
 namespace knobwise {
 namespace {
@@ -79,11 +80,11 @@ Plan::Plan(Plan&&) noexcept = default;
 Plan& Plan::operator=(Plan&&) noexcept = default;
 Plan::~Plan() = default;
 
-const PlanDescription& Plan::description() const {
-  return choice_->description(core_->info().name);
+PlanDescription Plan::description() const {
+  return core_->describe(*choice_);
 }
-const Problem& Plan::problem() const {
-  return choice_->key.problem();
+Problem Plan::problem() const {
+  return runtime_detail::problem_of_key(choice_->key);
 }
 std::size_t Plan::input_bytes() const {
   return choice_->input_bytes;
@@ -96,7 +97,8 @@ std::size_t Plan::workspace_bytes() const {
 }
 
 void Plan::prepare(std::span<const ConstBuffer> parameters, void* stream) {
-  const std::vector<ParameterSpec> specs = problem().parameters();
+  const Problem problem = this->problem();
+  const std::vector<ParameterSpec> specs = problem.parameters();
   if (parameters.size() != specs.size()) {
     throw UserError(
         fmt::format("prepare: {} parameters given, the problem has {}", parameters.size(), specs.size()));
@@ -104,7 +106,7 @@ void Plan::prepare(std::span<const ConstBuffer> parameters, void* stream) {
   auto owned = std::make_unique<Owned>();
   check_stream(core_->device(), stream);
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    const std::size_t wanted = static_cast<std::size_t>(specs[i].elements()) * size_of(problem().dtype);
+    const std::size_t wanted = static_cast<std::size_t>(specs[i].elements()) * size_of(problem.dtype);
     check_buffer(parameters[i].data, parameters[i].bytes, wanted, specs[i].name);
     check_memory(core_->device(), parameters[i].data, wanted, specs[i].name);
     // Kernels only read parameters; the launch contract has one pointer type.

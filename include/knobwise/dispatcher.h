@@ -186,9 +186,9 @@ class Plan {
   /// streams.
   void run(ConstBuffer input, MutableBuffer output, MutableBuffer workspace, void* stream = nullptr);
 
-  /// Valid as long as the plan.
-  const PlanDescription& description() const;
-  const Problem& problem() const;
+  /// Put together when asked: a plan keeps as little as it can.
+  PlanDescription description() const;
+  Problem problem() const;
   std::size_t input_bytes() const;
   std::size_t output_bytes() const;
   std::size_t workspace_bytes() const;
@@ -213,11 +213,14 @@ class PlanKey {
 
   const Problem& problem() const { return problem_; }
   const Requirement& requirement() const { return requirement_; }
+  /// Both as bytes, for the library: equal keys have equal bytes and hashes.
+  std::string_view bytes() const { return bytes_; }
   std::uint64_t hash() const { return hash_; }
 
  private:
   Problem problem_;
   Requirement requirement_;
+  std::string bytes_;
   std::uint64_t hash_ = 0;
 };
 

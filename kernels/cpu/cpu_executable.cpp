@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/launch_arguments.h"
 
 namespace knobwise {
 namespace {
@@ -17,8 +18,7 @@ struct BoundLaunch {
   CpuModule::Function function;
   long long tasks;
   int threads;
-  std::vector<BufferRef> arguments;
-  std::vector<std::string> scalars;
+  LaunchArguments::Range arguments;
 };
 
 class CpuExecutable : public Executable {
@@ -29,7 +29,9 @@ class CpuExecutable : public Executable {
         packed_bytes_(instance.packed_bytes),
         workspace_bytes_(instance.workspace_bytes),
         prepare_(bind(instance.prepare)),
-        run_(bind(instance.run)) {}
+        run_(bind(instance.run)) {
+    arguments_.shrink();
+  }
 
   std::size_t packed_bytes() const override { return packed_bytes_; }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -38,26 +40,21 @@ class CpuExecutable : public Executable {
   Resources resources() const override { return resources_; }
 
  private:
-  std::vector<BoundLaunch> bind(const std::vector<KernelLaunch>& launches) const {
+  std::vector<BoundLaunch> bind(const std::vector<KernelLaunch>& launches) {
     std::vector<BoundLaunch> bound;
+    bound.reserve(launches.size());
     for (const KernelLaunch& launch : launches) {
-      check_arguments(launch);
+      const LaunchArguments::Range arguments = arguments_.add(launch);
       bound.push_back({module_.function(launch.function), static_cast<long long>(launch.grid[0]),
-                       static_cast<int>(launch.block[0]), launch.arguments, launch.scalars});
+                       static_cast<int>(launch.block[0]), arguments});
     }
     return bound;
   }
 
-  static void launch_all(const std::vector<BoundLaunch>& launches, const Buffers& buffers) {
+  void launch_all(const std::vector<BoundLaunch>& launches, const Buffers& buffers) const {
     for (const BoundLaunch& launch : launches) {
       void* arguments[KernelLaunch::kMostArguments];
-      for (std::size_t i = 0; i < launch.arguments.size(); ++i) {
-        const BufferRef argument = launch.arguments[i];
-        // Kernels take scalars as constants.
-        arguments[i] = argument.slot == Slot::scalar
-                           ? const_cast<char*>(launch.scalars[argument.index].data())
-                           : buffers.resolve(argument);
-      }
+      arguments_.values(launch.arguments, buffers, arguments);
       ThreadPool::instance().run(launch.function, arguments, launch.tasks, launch.threads);
     }
   }
@@ -65,6 +62,7 @@ class CpuExecutable : public Executable {
   CpuModule module_;
   Resources resources_;
   std::size_t packed_bytes_, workspace_bytes_;
+  LaunchArguments arguments_;
   std::vector<BoundLaunch> prepare_, run_;
 };
 

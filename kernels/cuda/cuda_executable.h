@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/cuda_module.h"
 #include "kernels/device.h"
+#include "kernels/launch_arguments.h"
 
 namespace knobwise {
 
@@ -21,26 +22,28 @@ class CudaExecutable final : public Executable {
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   void prepare(const Buffers& buffers, Stream stream) override;
   void run(const Buffers& buffers, Stream stream) override;
-  Resources resources() const override { return resources_; }
+  Resources resources() const override;
 
  private:
   struct Step {
     CudaKernel kernel;
-    std::vector<BufferRef> arguments;
-    std::vector<std::string> scalars;
+    LaunchArguments::Range arguments;
   };
   struct Constant {
     CUdeviceptr address;
-    ConstantArray array;
+    BufferRef source;
+    std::size_t bytes;
   };
-  Step make_step(const KernelLaunch& launch) const;
+  std::vector<Step> make_steps(const std::vector<KernelLaunch>& launches);
   void queue(const std::vector<Step>& steps, const Buffers& buffers, Stream stream) const;
 
   CudaModule module_;
+  LaunchArguments arguments_;
   std::vector<Step> prepare_, run_;
   std::vector<Constant> constants_;
   std::size_t packed_bytes_, workspace_bytes_;
-  Resources resources_;
+  std::int64_t binary_bytes_;
+  int spill_bytes_;
 };
 
 }  // namespace knobwise

@@ -1,26 +1,36 @@
 #include "tests/runtime/allocation_count.h"
 
+#include <malloc.h>
+
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
 namespace {
 thread_local std::size_t count = 0;
+std::atomic<std::size_t> bytes_in_use{0};
 }  // namespace
 
 namespace knobwise::test {
 std::size_t allocation_count() {
   return count;
 }
+std::size_t allocated_bytes() {
+  return bytes_in_use;
+}
 }  // namespace knobwise::test
 
 void* operator new(std::size_t bytes) {
   ++count;
-  if (void* data = std::malloc(bytes ? bytes : 1)) return data;
-  throw std::bad_alloc();
+  void* data = std::malloc(bytes ? bytes : 1);
+  if (!data) throw std::bad_alloc();
+  bytes_in_use += malloc_usable_size(data);
+  return data;
 }
 void operator delete(void* data) noexcept {
+  if (data) bytes_in_use -= malloc_usable_size(data);
   std::free(data);
 }
 void operator delete(void* data, std::size_t) noexcept {
-  std::free(data);
+  operator delete(data);
 }

@@ -1,4 +1,4 @@
-// Counts what a thread allocates with operator new, which this replaces for the whole program.
+// Counts what is allocated with operator new, which this replaces for the whole program.
 #pragma once
 
 #include <cstddef>
@@ -7,5 +7,8 @@ namespace knobwise::test {
 
 /// Calls of operator new by this thread so far.
 std::size_t allocation_count();
+
+/// Bytes of the whole program that operator new gave and nobody freed, as malloc rounds them.
+std::size_t allocated_bytes();
 
 }  // namespace knobwise::test

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "tests/runtime/fixture.h"
 
@@ -333,6 +334,49 @@ TEST_F(LookupTest, EachDecisionIsReportedOnce) {
   ASSERT_EQ(decided_.size(), 2u);
   EXPECT_THAT(decided_[0].to_string(), HasSubstr("family_default"));
   EXPECT_THAT(decided_[0].to_json(), HasSubstr("\"provenance\":\"family_default\""));
+}
+
+TEST_F(LookupTest, APlanTellsTheProblemThatItWasAskedFor) {
+  Dispatcher dispatcher(options({}));
+  for (const char* line :
+       {"conv1d n=1 c=1 w=8 k=1 s=1",
+        "conv2d n=2 c=6 h=17 w=300 k=4 r=3 s=2 stride=2x1 pad=1x3 dilation=3x1 groups=2",
+        "conv3d n=1 c=2 d=5 h=6 w=7 k=4 t=2 r=1 s=3 layout=nhwc bias | div 2 | clamp -0.5 6 | residual | "
+        "relu",
+        "conv2d n=1 c=4 h=9 w=9 k=8 r=3 s=3 | mean height | softmax channel",
+        "conv2d n=1 c=4 h=9 w=9 k=8 r=3 s=3 bias | group_norm groups=4 eps=1e-3 affine | leaky_relu 0.125"}) {
+    const Problem problem = Problem::parse(line);
+    EXPECT_EQ(dispatcher.plan(line).problem(), problem) << line;
+  }
+}
+
+TEST_F(LookupTest, APlanTellsWhatWasReportedOfIt) {
+  const auto tuned = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)},
+                                           {.problem = "conv2d n=4 c=3 h=10 w=18 k=4 r=3 s=3 bias | relu",
+                                            .configuration = fake_configuration(4)}});
+  Dispatcher dispatcher(options({folder() / "missing.db", tuned}));
+  for (const char* step : {"exact", "nearest", "family_default", "vendor", "reference"}) {
+    const Plan plan = dispatcher.plan(kProblem, {.allow = ProvenanceSet::parse(step)});
+    EXPECT_EQ(plan.description().to_json(), decided_.back().to_json());
+    EXPECT_THAT(decided_.back().to_json(), HasSubstr(step));
+  }
+}
+
+TEST_F(LookupTest, EveryDifferenceBetweenRequirementsCounts) {
+  const Requirement requirements[] = {{},
+                                      {.accuracy = AccuracyRequirement{1, {}, {}}},
+                                      {.accuracy = AccuracyRequirement{{}, 1, {}}},
+                                      {.accuracy = AccuracyRequirement{{}, {}, 1}},
+                                      {.accuracy = AccuracyRequirement{}},
+                                      {.max_workspace_bytes = 0},
+                                      {.max_workspace_bytes = 1},
+                                      {.allow = {Provenance::exact}},
+                                      {.deterministic = true},
+                                      {.allow_stale = true}};
+  std::set<std::string> keys;
+  for (const Requirement& requirement : requirements)
+    keys.emplace(PlanKey(Problem::parse(kProblem), requirement).bytes());
+  EXPECT_EQ(keys.size(), std::size(requirements));
 }
 
 TEST_F(LookupTest, WithoutACallbackALineOnStandardErrorSaysItOnce) {

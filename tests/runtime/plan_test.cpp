@@ -1,4 +1,5 @@
 // Plans: preparing, running, checking what callers pass, and the cost of asking again.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -188,6 +189,34 @@ TEST_F(PlanTest, AskingAgainNeitherAllocatesNorDecides) {
   EXPECT_EQ(allocation_count(), before);
   EXPECT_EQ(machine().compiles, compiles);
   EXPECT_EQ(machine().verifications, verifications);
+}
+
+TEST_F(PlanTest, TakesLittleMemory) {
+  std::vector<TrialSpec> trials;
+  for (int i = 1; i <= 64; ++i)
+    trials.push_back({.problem = fmt::format("conv1d n=1 c=2 w={} k=4 s=3 bias | add 1 | relu", 8 * i + 2),
+                      .configuration = fake_configuration(8)});
+  Dispatcher dispatcher(options({database("tuned.db", trials)}));
+  const auto plan = [&](const TrialSpec& trial) { return dispatcher.plan(trial.problem); };
+  plan(trials.back());  // reads what all share
+  decided_.clear(), decided_.shrink_to_fit();
+  const std::size_t before = allocated_bytes();
+  for (const TrialSpec& trial : trials) plan(trial);
+  decided_.clear(), decided_.shrink_to_fit();
+  EXPECT_LT((allocated_bytes() - before) / trials.size(), 1024u);
+}
+
+TEST_F(PlanTest, RefreshingForeverTakesNoMoreMemory) {
+  Dispatcher dispatcher(options({scratch_database()}));
+  const auto refresh_and_plan = [&] {
+    dispatcher.refresh();
+    dispatcher.plan(kLine);
+    decided_.clear(), decided_.shrink_to_fit();
+  };
+  for (int i = 0; i < 3; ++i) refresh_and_plan();
+  const std::size_t before = allocated_bytes();
+  for (int i = 0; i < 20; ++i) refresh_and_plan();
+  EXPECT_LT(allocated_bytes(), before + 512) << "less than one plan for all of them";
 }
 
 TEST_F(PlanTest, ThreadsGetTheRightPlansWhileOthersAreDecided) {
