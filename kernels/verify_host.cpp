@@ -74,7 +74,7 @@ Reference whole_reference(const Problem& problem, const Buffers& buffers) {
     XXH128_hash_t digest;
     Reference reference;
   };
-  constexpr std::size_t kKept = 3, kMostElements = std::size_t{1} << 20;
+  constexpr std::size_t kKept = 3, kMostElements = std::size_t{1} << 18;  // 2 MB each
   static std::mutex mutex;
   static std::deque<Known> known;
   const XXH128_hash_t wanted = digest(problem, buffers);

@@ -35,7 +35,8 @@ std::vector<CeilingProbe> cpu_ceiling_probes(const DeviceInfo& device);
 /// caches and vectors. Thread-safe.
 DeviceInfo cpu_device_info();
 
-/// The processor as a device. Its memory is the host's.
+/// The processor as a device. Its memory is the host's; time() evicts all that is allocated from such a
+/// device in this process, and other memory as far as the processor's own caches go.
 std::unique_ptr<Device> open_cpu_device();
 
 }  // namespace knobwise
