@@ -160,12 +160,12 @@ void bench_plans(const Place& place) {
   }
 }
 
+// Of a problem, their contents undefined: filling them on a GPU compiles something first.
 struct Tensors {
   Tensors(Device& device, const Problem& problem)
       : buffers(allocate_tensors(problem, [&](std::size_t bytes, std::string_view purpose) {
           return memory.emplace_back(device.allocate(bytes, purpose))->data();
         })) {
-    fill_tensors(device, problem, buffers, Distribution::uniform, 1);
     for (const ParameterSpec& spec : problem.parameters())
       parameters.emplace_back(buffers.parameters[parameters.size()], tensor_bytes(problem, spec.elements()));
   }
@@ -198,6 +198,7 @@ void bench_runs(const Place& place) {
   Plan plan = dispatcher.plan(kLine, {.allow = {Provenance::exact, Provenance::family_default}});
   const std::unique_ptr<Device> device = open_device(place.device);
   Tensors tensors(*device, plan.problem());
+  fill_tensors(*device, plan.problem(), tensors.buffers, Distribution::uniform, 1);
   plan.prepare(tensors.parameters);
   const KernelFamily& family = *find_family(device->info().backend, plan.description().family);
   const KernelInstance instance =

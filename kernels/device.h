@@ -114,6 +114,9 @@ struct DeviceState {
   std::optional<double> temperature_c;
 };
 
+/// What a kernel does with memory of the caller.
+enum class Access { read, write };
+
 /// One device in use. Calls on one object must not overlap, except those on its Executables and those that
 /// say "thread-safe".
 class Device {
@@ -128,7 +131,9 @@ class Device {
   virtual void fill_bytes(void* device, unsigned char value, std::size_t bytes) = 0;
   /// Why kernels of this device cannot use so many bytes at an address, in words that follow a name ("input:
   /// ..."); nothing when they can, as far as the system tells. Some hundred nanoseconds; thread-safe.
-  virtual std::optional<std::string> memory_problem(const void*, std::size_t) const { return std::nullopt; }
+  virtual std::optional<std::string> memory_problem(const void*, std::size_t, Access) const {
+    return std::nullopt;
+  }
   /// Likewise of a stream.
   virtual std::optional<std::string> stream_problem(Stream) const { return std::nullopt; }
 

@@ -162,6 +162,7 @@ Core::Decision Core::decide(const PlanKey& key) {
     if (notes.size() == before) notes.push_back(fmt::format("{}: nothing found", to_string(step)));
   }
   std::string reasons;
+  if (key.requirement().allow.bits() == 0) reasons = "; the requirement allows none, allow=all does";
   for (const std::string& note : notes) reasons += "; " + note;
   throw UserError(fmt::format("no allowed step of the lookup serves '{}' on {}{}", key.problem().to_string(),
                               device_->info().name, reasons));

@@ -41,6 +41,12 @@ std::unique_ptr<runtime_detail::BackgroundTuner> make_tuner(const DispatcherOpti
       .log = !options.on_new_plan});
 }
 
+// Problems are plain values, which an application can fill in with what no parser lets pass.
+void require_parsed(const Problem& problem) {
+  if (problem.rank >= 1 && problem.rank <= 3 && Problem::parse(problem.to_string()) == problem) return;
+  throw UserError("the problem is none that Problem::parse() makes; write it as a line, and parse that");
+}
+
 // Holds one reference of the core. Its own count of references lies in front of it, in the same allocation:
 // the alignment keeps that count off the lines of all others, adjacent-line prefetch included.
 struct alignas(128) Anchor {
@@ -71,8 +77,13 @@ Dispatcher::Dispatcher(Dispatcher&&) noexcept = default;
 Dispatcher& Dispatcher::operator=(Dispatcher&&) noexcept = default;
 Dispatcher::~Dispatcher() = default;
 
+Dispatcher::Impl& Dispatcher::impl() const {
+  if (!impl_) throw UserError("this dispatcher was moved to another one; use that one");
+  return *impl_;
+}
+
 Plan Dispatcher::plan(const Problem& problem, const Requirement& requirement) {
-  if (const auto* choice = impl_->core->find(problem, requirement)) return Plan(impl_->handle(), choice);
+  if (const auto* choice = impl().core->find(problem, requirement)) return Plan(impl().handle(), choice);
   return plan(PlanKey(problem, requirement));
 }
 
@@ -94,13 +105,14 @@ const runtime_detail::Choice* Dispatcher::Impl::decide(const PlanKey& key) {
 }
 
 Plan Dispatcher::plan(const PlanKey& key) {
-  if (const auto* choice = impl_->core->find(key)) return Plan(impl_->handle(), choice);
+  if (const auto* choice = impl().core->find(key)) return Plan(impl().handle(), choice);
   if (const Problem& problem = key.problem(); !problem.user.empty())
     throw UserError(
         fmt::format("'{}' is a user's own kernel: look its configuration up with 'knobwise best', "
                     "and compile and launch it in the application",
                     problem.to_string()));
-  return Plan(impl_->handle(), impl_->decide(key));
+  require_parsed(key.problem());
+  return Plan(impl().handle(), impl().decide(key));
 }
 
 Plan Dispatcher::plan(std::string_view problem_line, const Requirement& requirement) {
@@ -108,18 +120,18 @@ Plan Dispatcher::plan(std::string_view problem_line, const Requirement& requirem
 }
 
 void Dispatcher::refresh() {
-  impl_->core->refresh();
-  if (impl_->tuner) impl_->tuner->forget_failures();
+  impl().core->refresh();
+  if (impl().tuner) impl().tuner->forget_failures();
 }
 TuningStatus Dispatcher::tuning(const Problem& problem, const Requirement& requirement) const {
-  if (!impl_->tuner) return {};
-  return impl_->tuner->status(problem, runtime_detail::effective_accuracy(problem, requirement));
+  if (!impl().tuner) return {};
+  return impl().tuner->status(problem, runtime_detail::effective_accuracy(problem, requirement));
 }
 const DeviceInfo& Dispatcher::device() const {
-  return impl_->core->info();
+  return impl().core->info();
 }
 std::vector<std::string> Dispatcher::notes() const {
-  return impl_->core->notes();
+  return impl().core->notes();
 }
 
 std::string_view version() {

@@ -34,8 +34,9 @@ std::uint64_t hash_of(std::initializer_list<const void*> pointers) {
   return state;
 }
 
-void check_memory(const Device& device, const void* data, std::size_t bytes, std::string_view name) {
-  if (const auto problem = device.memory_problem(data, bytes))
+void check_memory(const Device& device, const void* data, std::size_t bytes, std::string_view name,
+                  Access access) {
+  if (const auto problem = device.memory_problem(data, bytes, access))
     throw UserError(fmt::format("{}: {}", name, *problem));
 }
 
@@ -80,19 +81,28 @@ Plan::Plan(Plan&&) noexcept = default;
 Plan& Plan::operator=(Plan&&) noexcept = default;
 Plan::~Plan() = default;
 
+runtime_detail::Core& Plan::core() const {
+  if (!core_) throw UserError("this plan was moved to another one; use that one");
+  return *core_;
+}
+
 PlanDescription Plan::description() const {
-  return core_->describe(*choice_);
+  return core().describe(*choice_);
 }
 Problem Plan::problem() const {
+  core();
   return runtime_detail::problem_of_key(choice_->key);
 }
 std::size_t Plan::input_bytes() const {
+  core();
   return choice_->input_bytes;
 }
 std::size_t Plan::output_bytes() const {
+  core();
   return choice_->output_bytes;
 }
 std::size_t Plan::workspace_bytes() const {
+  core();
   return choice_->executable->workspace_bytes();
 }
 
@@ -108,7 +118,7 @@ void Plan::prepare(std::span<const ConstBuffer> parameters, void* stream) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const std::size_t wanted = static_cast<std::size_t>(specs[i].elements()) * size_of(problem.dtype);
     check_buffer(parameters[i].data, parameters[i].bytes, wanted, specs[i].name);
-    check_memory(core_->device(), parameters[i].data, wanted, specs[i].name);
+    check_memory(core_->device(), parameters[i].data, wanted, specs[i].name, Access::read);
     // Kernels only read parameters; the launch contract has one pointer type.
     owned->buffers.parameters.push_back(const_cast<void*>(parameters[i].data));
     owned->parameter_bytes.push_back(wanted);
@@ -121,11 +131,10 @@ void Plan::prepare(std::span<const ConstBuffer> parameters, void* stream) {
   }
   choice_->executable->prepare(owned->buffers, stream);
   owned_ = std::move(owned);
-  prepared_ = true;
 }
 
 void Plan::run(ConstBuffer input, MutableBuffer output, void* stream) {
-  if (!prepared_) throw UserError("run: call prepare() with the parameters first");
+  if (!prepared()) throw UserError("run: call prepare() with the parameters first");
   if (workspace_bytes() == 0) return launch(input, output, nullptr, stream);
   const std::lock_guard lock(owned_->workspace_mutex);
   if (!owned_->workspace) {
@@ -136,7 +145,7 @@ void Plan::run(ConstBuffer input, MutableBuffer output, void* stream) {
 }
 
 void Plan::run(ConstBuffer input, MutableBuffer output, MutableBuffer workspace, void* stream) {
-  if (!prepared_) throw UserError("run: call prepare() with the parameters first");
+  if (!prepared()) throw UserError("run: call prepare() with the parameters first");
   if (workspace_bytes() > 0) {
     check_buffer(workspace.data, workspace.bytes, workspace_bytes(), "workspace");
     if (overlap(workspace.data, workspace_bytes(), input.data, input_bytes()) ||
@@ -148,9 +157,9 @@ void Plan::run(ConstBuffer input, MutableBuffer output, MutableBuffer workspace,
 
 void Plan::check_first_use(const void* input, const void* output, const void* workspace, void* stream) const {
   const Device& device = core_->device();
-  check_memory(device, input, input_bytes(), "input");
-  check_memory(device, output, output_bytes(), "output");
-  if (workspace_bytes() > 0) check_memory(device, workspace, workspace_bytes(), "workspace");
+  check_memory(device, input, input_bytes(), "input", Access::read);
+  check_memory(device, output, output_bytes(), "output", Access::write);
+  if (workspace_bytes() > 0) check_memory(device, workspace, workspace_bytes(), "workspace", Access::write);
   check_stream(device, stream);
   for (std::size_t i = 0; i < owned_->parameter_bytes.size(); ++i) {
     const void* parameter = owned_->buffers.parameters[i];

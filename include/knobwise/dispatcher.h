@@ -163,6 +163,8 @@ struct Choice;
 /// Sizes, alignment and overlaps are checked in every call. Whose memory a pointer is and whose a stream, the
 /// driver tells: it is asked once for each combination of pointers and stream, so keep a plan's memory
 /// allocated as long as it runs on it.
+///
+/// One that was moved from can only be assigned to and destroyed; asking anything else of it is a UserError.
 class Plan {
  public:
   Plan(Plan&&) noexcept;
@@ -176,7 +178,7 @@ class Plan {
   void prepare(std::initializer_list<ConstBuffer> parameters, void* stream = nullptr) {
     prepare(std::span(parameters.begin(), parameters.size()), stream);
   }
-  bool prepared() const { return prepared_; }
+  bool prepared() const { return owned_ != nullptr; }
 
   /// Runs the problem: on the CPU before returning, on CUDA queued on `stream` (a CUstream of this device;
   /// null is the default one). Input and output must not overlap. Where workspace_bytes() is not 0, the first
@@ -197,13 +199,13 @@ class Plan {
   friend class Dispatcher;
   struct Owned;
   Plan(std::shared_ptr<runtime_detail::Core> core, const runtime_detail::Choice* choice) noexcept;
+  runtime_detail::Core& core() const;
   void launch(ConstBuffer input, MutableBuffer output, void* workspace, void* stream);
   void check_first_use(const void* input, const void* output, const void* workspace, void* stream) const;
 
   std::shared_ptr<runtime_detail::Core> core_;
   const runtime_detail::Choice* choice_ = nullptr;  // owned by core_
   std::unique_ptr<Owned> owned_;  // parameters, packed weights, workspace; from prepare() on
-  bool prepared_ = false;
 };
 
 /// A problem with a requirement, hashed once: the fastest way to ask again. A value.
@@ -276,6 +278,8 @@ struct DispatcherOptions {
 ///
 /// Thread safety: plan(), refresh(), tuning() and notes() may be called from any number of threads at once; a
 /// lookup that hits takes no lock and does not allocate.
+///
+/// One that was moved from can only be assigned to and destroyed; asking anything else of it is a UserError.
 class Dispatcher {
  public:
   /// Opens the device and the databases. Throws UserError when the device cannot be used.
@@ -305,6 +309,8 @@ class Dispatcher {
 
  private:
   struct Impl;
+  Impl& impl() const;
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -42,11 +42,13 @@ class CpuDevice : public Device {
   void fill_bytes(void* device, unsigned char value, std::size_t bytes) override {
     std::memset(device, value, bytes);
   }
-  std::optional<std::string> memory_problem(const void* data, std::size_t bytes) const override {
-    if (readable(data, bytes)) return std::nullopt;
+  std::optional<std::string> memory_problem(const void* data, std::size_t bytes,
+                                            Access access) const override {
+    const bool written = access == Access::write;
+    if (written ? writable(data, bytes) : readable(data, bytes)) return std::nullopt;
     return fmt::format(
-        "{} bytes needed, not all of which this process can read; a plan for the CPU takes host memory",
-        bytes);
+        "{} bytes needed, not all of which this process can {}; a plan for the CPU takes host memory", bytes,
+        written ? "write" : "read");
   }
   void synchronize() override {}  // every call finishes its work before it returns
 

@@ -112,14 +112,37 @@ std::int64_t total_memory_bytes() {
   return std::min(meminfo("MemTotal"), group_memory_limit());
 }
 
+namespace {
+
+// The first and the last byte, to or from a copy: the kernel answers for the copy what would be a signal for
+// a load or a store.
+class Ends {
+ public:
+  Ends(const void* data, std::size_t bytes) {
+    char* const first = static_cast<char*>(const_cast<void*>(data));
+    remote_[0] = {first, 1};
+    remote_[1] = {first + std::max<std::size_t>(bytes, 1) - 1, 1};
+  }
+  bool read() { return possible(process_vm_readv(getpid(), &local_, 1, remote_, 2, 0)); }
+  bool write() { return possible(process_vm_writev(getpid(), &local_, 1, remote_, 2, 0)); }
+
+ private:
+  static bool possible(ssize_t count) { return count == 2 || (count < 0 && errno != EFAULT); }
+
+  char copy_[2] = {};
+  iovec local_{copy_, sizeof copy_};
+  iovec remote_[2];
+};
+
+}  // namespace
+
 bool readable(const void* data, std::size_t bytes) {
-  // The kernel answers for the copy what would be a signal for a load.
-  char* const first = static_cast<char*>(const_cast<void*>(data));
-  char copy[2];
-  const iovec local{copy, sizeof copy};
-  const iovec remote[] = {{first, 1}, {first + std::max<std::size_t>(bytes, 1) - 1, 1}};
-  const ssize_t count = process_vm_readv(getpid(), &local, 1, remote, 2, 0);
-  return count == 2 || (count < 0 && errno != EFAULT);
+  return Ends(data, bytes).read();
+}
+
+bool writable(const void* data, std::size_t bytes) {
+  Ends ends(data, bytes);
+  return ends.read() && ends.write();  // what was there
 }
 
 int quota_cpus() {

@@ -21,6 +21,8 @@ int quota_cpus();
 
 /// Whether this process can read the first and the last of the bytes; true where the system does not tell.
 bool readable(const void* data, std::size_t bytes);
+/// Likewise write, which it does with what is there.
+bool writable(const void* data, std::size_t bytes);
 
 /// The value of the first line `key : value` of /proc/cpuinfo; empty if there is none.
 std::string cpuinfo(const std::string& key);

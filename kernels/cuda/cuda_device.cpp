@@ -93,7 +93,7 @@ void CudaDevice::fill_bytes(void* device, unsigned char value, std::size_t bytes
   context_->check(driver().cuMemsetD8(address_of(device), value, bytes), "cuMemsetD8");
 }
 
-std::optional<std::string> CudaDevice::memory_problem(const void* data, std::size_t bytes) const {
+std::optional<std::string> CudaDevice::memory_problem(const void* data, std::size_t bytes, Access) const {
   return cuda_memory_problem(*context_, data, bytes);
 }
 

@@ -27,7 +27,7 @@ class CudaDevice final : public Device {
   void upload(void* device, const void* host, std::size_t bytes) override;
   void download(void* host, const void* device, std::size_t bytes) override;
   void fill_bytes(void* device, unsigned char value, std::size_t bytes) override;
-  std::optional<std::string> memory_problem(const void* data, std::size_t bytes) const override;
+  std::optional<std::string> memory_problem(const void* data, std::size_t bytes, Access) const override;
   std::optional<std::string> stream_problem(Stream stream) const override;
   void synchronize() override;
   void fill_operand(void* device, DType dtype, std::int64_t elements, const OperandFill& fill) override;

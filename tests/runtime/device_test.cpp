@@ -1,5 +1,6 @@
 // The whole runtime on real devices: the CPU, and a CUDA device where there is one.
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -144,6 +145,33 @@ TEST_P(DeviceTest, LaterRunsAllocateNothing) {
     EXPECT_EQ(allocation_count(), before) << plan.description().to_string();
     device_->synchronize();
   }
+}
+
+// Of a GPU: fake_driver_test.cpp and gpu_test.cpp.
+TEST(HostMemory, ThatCannotBeReadOrWrittenIsRefused) {
+  Dispatcher dispatcher({.device = "cpu", .on_new_plan = [](const PlanDescription&) {}});
+  Plan plan = dispatcher.plan("conv1d n=1 c=1 w=1024 k=1 s=1", {.allow = {Provenance::reference}});
+  constexpr std::size_t kBytes = 4096;
+  ASSERT_EQ(plan.input_bytes(), kBytes);
+  ASSERT_EQ(plan.output_bytes(), kBytes);
+  const auto pages = [](int protection) {
+    void* const data = mmap(nullptr, 2 * kBytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(data, MAP_FAILED);
+    return static_cast<char*>(data);
+  };
+  char* const plain = pages(PROT_READ | PROT_WRITE);
+  char* const constant = pages(PROT_READ);
+  char* const none = pages(PROT_NONE);
+  plan.prepare({{plain, 16}});
+  EXPECT_THROW(plan.prepare({{none, 16}}), UserError);
+  const auto run = [&](char* input, char* output) { plan.run({input, kBytes}, {output, kBytes}); };
+  EXPECT_THROW(run(none, plain + kBytes), UserError);
+  EXPECT_THROW(run(plain + kBytes, constant), UserError);
+  EXPECT_THROW(run(plain + kBytes, none), UserError);
+  EXPECT_THROW(run(plain + kBytes, reinterpret_cast<char*>(16)), UserError);
+  mprotect(constant, kBytes, PROT_READ | PROT_WRITE);
+  EXPECT_THROW(run(plain + kBytes, constant + 16), UserError) << "its end cannot be written";
+  run(constant + kBytes, constant);
 }
 
 TEST_P(DeviceTest, IntegersAreExact) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 
+#include "kernels/code_cache.h"
 #include "tests/runtime/fixture.h"
 
 namespace knobwise::test {
@@ -144,6 +145,19 @@ TEST_F(LookupTest, StoredCodeNeedsNoSecondCompilation) {
   Dispatcher(options({path})).plan(kProblem);
   EXPECT_EQ(machine().compiles, 1);
   Dispatcher(options({path})).plan(kProblem);
+  EXPECT_EQ(machine().compiles, 1);
+}
+
+TEST_F(LookupTest, WhatTheTunerCompiledHereIsNotCompiledAgain) {
+  const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  const DispatcherOptions chosen = options({path});
+  // As a worker of the tuner compiles it.
+  CodeCache(chosen.code_cache)
+      .get_or_compile(
+          machine().tiled.instantiate(Problem::parse(kProblem), fake_configuration(8), machine().info),
+          machine().info);
+  EXPECT_EQ(machine().compiles, 1);
+  EXPECT_EQ(Dispatcher(chosen).plan(kProblem).description().provenance, Provenance::exact);
   EXPECT_EQ(machine().compiles, 1);
 }
 

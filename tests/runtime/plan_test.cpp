@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <cmath>
 #include <thread>
 
 #include "tests/runtime/allocation_count.h"
@@ -171,6 +172,67 @@ TEST_F(PlanTest, PlansOutliveTheirDispatcherAndMove) {
     Plan moved = std::move(plan);
     moved.run(operands.input, operands.output);
     EXPECT_LT(largest_error(operands), 1e-5);
+  }
+}
+
+TEST_F(PlanTest, WhatWasMovedFromSaysSo) {
+  Dispatcher dispatcher(options({}));
+  Plan plan = dispatcher.plan(kLine);
+  Operands operands(plan.problem());
+  plan.prepare(operands.parameter_buffers());
+  Plan moved = std::move(plan);
+  EXPECT_FALSE(plan.prepared());
+  EXPECT_THROW(plan.run(operands.input, operands.output), UserError);
+  EXPECT_THROW(plan.prepare(operands.parameter_buffers()), UserError);
+  EXPECT_THROW(plan.description(), UserError);
+  EXPECT_THROW(plan.output_bytes(), UserError);
+  const Dispatcher other = std::move(dispatcher);
+  EXPECT_THROW(dispatcher.plan(kLine), UserError);
+  EXPECT_THROW(dispatcher.refresh(), UserError);
+  EXPECT_THROW(dispatcher.notes(), UserError);
+  plan = std::move(moved);
+  plan.run(operands.input, operands.output);
+  EXPECT_LT(largest_error(operands), 1e-5);
+}
+
+TEST_F(PlanTest, ProblemsThatNoParserMakesAreRefused) {
+  Dispatcher dispatcher(options({}));
+  const auto broken = [](auto change) {
+    Problem problem = Problem::parse("conv2d n=1 c=4 h=9 w=9 k=8 r=3 s=3 groups=2 | clamp 0 6");
+    change(problem);
+    return problem;
+  };
+  const Problem problems[] = {
+      broken([](Problem& p) { p.n = -4; }),
+      broken([](Problem& p) { p.n = std::int64_t{1} << 62; }),
+      broken([](Problem& p) {
+        p.in = {1, 0, 0};
+      }),
+      broken([](Problem& p) { p.in[0] = 2; }),
+      broken([](Problem& p) { p.groups = 0; }),
+      broken([](Problem& p) { p.groups = 3; }),
+      broken([](Problem& p) {
+        p.stride = {1, 0, 1};
+      }),
+      broken([](Problem& p) {
+        p.pad = {0, -1, 0};
+      }),
+      broken([](Problem& p) {
+        p.filter = {1, 11, 3};
+      }),
+      broken([](Problem& p) { p.rank = 9; }),
+      broken([](Problem& p) { p.rank = 0; }),
+      broken([](Problem& p) {
+        p.epilogue[0].numbers = {6, 0};
+      }),
+      broken([](Problem& p) { p.epilogue[0].numbers = {}; }),
+      broken([](Problem& p) {
+        p.epilogue[0].numbers = {NAN, 1};
+      }),
+  };
+  for (const Problem& problem : problems) {
+    EXPECT_THROW(dispatcher.plan(problem), UserError) << &problem - problems;
+    EXPECT_THROW(dispatcher.plan(PlanKey(problem)), UserError) << &problem - problems;
   }
 }
 
