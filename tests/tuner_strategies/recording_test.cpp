@@ -96,6 +96,17 @@ TEST_F(RecordingFile, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(error(), HasSubstr("is --space the space that was recorded?"));
 }
 
+TEST_F(RecordingFile, RefusesASpaceThatCannotHaveBeenRecorded) {
+  write(document({result(1, 0, "3.5")}));
+  const BoundSpace huge = test::make_space(std::vector<std::string>(6, "range(100)"));
+  try {
+    load_recording(path_, huge);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("has 1000000000000 configurations"));
+  }
+}
+
 TEST_F(RecordingFile, ReadsThePublishedRecordings) {
   const std::string folder = "../shared/recorded_spaces/";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not here";

@@ -109,7 +109,7 @@ int simulate(const std::vector<std::string>& arguments) {
   const std::size_t max_trials = positive(*variables, "max-trials");
   const std::size_t repeats = positive(*variables, "repeats");
   const BoundSpace space = SearchSpace::load(required(*variables, "space")).bind();
-  if (space.empty()) throw UserError(fmt::format("space `{}` has no valid configuration", space.name()));
+  space.default_index();  // says which constraint excludes everything
   const Recording recording = load_recording(required(*variables, "recorded"), space);
   std::vector<std::string> strategies{strategy};
   if (strategy == "all") {

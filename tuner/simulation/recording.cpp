@@ -17,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr double kFailed = std::numeric_limits<double>::infinity();
+constexpr std::uint64_t kMostConfigurations = 100'000'000;
 
 json parse_without_samples(const std::string& text, const std::string& path) {
   require_shallow_json(text, path);
@@ -62,6 +63,12 @@ const json& results_of(const json& document, const std::string& path) {
 }  // namespace
 
 Recording load_recording(const std::string& path, const BoundSpace& space) {
+  if (space.size() > kMostConfigurations) {
+    throw UserError(
+        fmt::format("{}: space `{}` has {} configurations, and at most {} can be replayed; is it the space "
+                    "that was recorded?",
+                    path, space.name(), space.size(), kMostConfigurations));
+  }
   const json document = parse_without_samples(read_file_or_gzip(path), path);
   Recording recording;
   recording.source = path;

@@ -23,7 +23,8 @@ struct Recording {
 /// Reads T4 JSON, plain or compressed by gzip: of each result the value of its objective (the measurement
 /// that `objectives` names first, else the first one). A result whose `invalidity` is not "correct", or whose
 /// value is no positive number, counts as failed. Throws UserError for a file that is not T4, that fits no
-/// configuration of the space, or in which everything failed.
+/// configuration of the space, or in which everything failed, and for a space too large to hold a time for
+/// each configuration.
 Recording load_recording(const std::string& path, const BoundSpace& space);
 
 }  // namespace knobwise
