@@ -53,7 +53,7 @@ cons=[
  (f"{PL} == 1 or {PL} % 2 == 0","two chunks of an instruction are a fixed distance apart"),
  (f"input_channels_per_step >= c_per_group or input_channels_per_step % {CE} == 0","steps of whole chunks"),
  (f"{SHARED} <= device_shared_bytes_per_block","operands fit in shared memory"),
- (f"{COL} // 2 + 56 <= (216 if {WG} == 2 else 152 if {WG} == 3 else 255)","the sums fit in registers"),
+ (f"{COL} // 2 + 56 <= (192 if {WG} == 2 else 152 if {WG} == 3 else 255)","the sums fit in registers"),
  (f"min_blocks == 1 or {WG} == 1 and min_blocks * ({SHARED} + 1024) <= device_shared_bytes_per_multiprocessor and {COL} // 2 + 28 <= 65536 // (min_blocks * {THREADS}) // 8 * 8","as many blocks as registers and shared memory allow"),
  (f"min_blocks > 1 or {WG} > 1 or 2 * ({SHARED} + 1024) > device_shared_bytes_per_multiprocessor or {COL} // 2 + 28 > 65536 // (2 * {THREADS}) // 8 * 8","registers for several blocks are used for them"),
  (f"stages <= max(2, {UNITS} * tiles_per_block)","no more stages than units"),

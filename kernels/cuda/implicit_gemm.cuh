@@ -1,6 +1,29 @@
-// Convolution as a matrix product on the tensor cores (mma.sync, sm_80 and up): rows are output channels,
-// columns output positions; the input's halo lies in shared memory, already rounded and split, and every lane
+// Convolution as a matrix product of output channels and output positions on the tensor cores (mma.sync, sm_80
+// and up; wgmma, sm_90): the input's halo lies in shared memory, already rounded and split, and every lane
 // gathers its operands from there. The kernels; their parts are the implicit_gemm_*.cuh, compiled before.
+
+namespace knobwise::implicit_gemm {
+
+/// Vector v of the weights of column `column` of a block, in one of its steps; `stage` counts both.
+__device__ __forceinline__ Entry weight_entry(const Element* weights, int stage, int v, int column) {
+  constexpr Geometry g = geometry();
+  const int channel_step = stage % g.channel_steps(), block = stage / g.channel_steps();
+  const int channel = block % g.channel_blocks() * kBlockChannels + column % kBlockChannels;
+  const long long row = static_cast<long long>(block / g.channel_blocks()) * kGroupOutputs + channel;
+  Staged values[kVector];
+  for (int e = 0; e < kVector; ++e) {
+    const int in_step = g.element_channel(v, e);
+    const int c = channel_step * KNOB_input_channels_per_step + in_step;
+    const Triple tap = g.element_tap(v, e);
+    const bool valid = v < g.vectors() && in_step < KNOB_input_channels_per_step && c < kGroupInputs &&
+                       channel < kGroupOutputs && tap.w < KW_S;
+    values[e] = valid ? to_staged(weights[(((row * kGroupInputs + c) * KW_T + tap.d + g.column_depth_tap(column)) * KW_R + tap.h) * KW_S + tap.w])
+                      : Staged{0};
+  }
+  return make_entry(values);
+}
+
+}  // namespace knobwise::implicit_gemm
 
 /// Packs weights (rounded and split), bias and the norm's affine parameters, zeros where a tile reaches past
 /// the last channel or tap. The pointers that a problem does not have are not parameters.
@@ -18,36 +41,31 @@ extern "C" __global__ void implicit_gemm_pack(const knobwise::Element* weights,
   constexpr Geometry g = geometry();
   const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
   const long long first = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  constexpr int kTiles = kBlockChannels / 16;
-  // A lane's operands: word 0 of channel lane / 4, then of the channel 8 further, then word 1 of both.
+  constexpr int kColumns = g.weight_columns(), kStepWords = 2 * kColumns;  // of a k step and term, 16 bytes each
   for (long long index = first; index < g.packed_weight_bytes() / (16 * kSplits); index += step) {
-    const int lane = static_cast<int>(index % 32);
-    const int tile = static_cast<int>(index / 32 % kTiles);
-    const int k_step = static_cast<int>(index / (32 * kTiles) % g.k_steps());
-    const int stage = static_cast<int>(index / (32 * kTiles * g.k_steps()));
-    const int channel_step = stage % g.channel_steps(), block = stage / g.channel_steps();
-    const int v = 4 * k_step + lane % 4;
+    const int k_step = static_cast<int>(index / kStepWords % g.k_steps());
+    const int stage = static_cast<int>(index / (kStepWords * g.k_steps()));
+    const int in_step = static_cast<int>(index % kStepWords);
+#if KW_WARPGROUP
+    // Word 0 or 1 of the 4 vectors of a column.
+    const int half = in_step / kColumns;
+    Entry entries[4];
+    for (int i = 0; i < 4; ++i) entries[i] = weight_entry(weights, stage, 4 * k_step + i, in_step % kColumns);
+    uint4* target = reinterpret_cast<uint4*>(packed) + index / kStepWords * kStepWords * kSplits + in_step;
+    for (int term = 0; term < kSplits; ++term)
+      target[kStepWords * term] = make_uint4(entries[0].words[2 * term + half], entries[1].words[2 * term + half],
+                                             entries[2].words[2 * term + half], entries[3].words[2 * term + half]);
+#else
+    // A lane's operands: word 0 of channel lane / 4, then of the channel 8 further, then word 1 of both.
+    const int lane = in_step % 32;
     Entry halves[2];
-    for (int half = 0; half < 2; ++half) {
-      const int channel = block % g.channel_blocks() * kBlockChannels + tile * 16 + half * 8 + lane / 4;
-      Staged values[kVector];
-      for (int e = 0; e < kVector; ++e) {
-        const int in_step = g.element_channel(v, e);
-        const int c = channel_step * KNOB_input_channels_per_step + in_step;
-        const Triple tap = g.element_tap(v, e);
-        const bool valid = v < g.vectors() && in_step < KNOB_input_channels_per_step && c < kGroupInputs &&
-                           channel < kGroupOutputs && tap.w < KW_S;
-        const long long row = static_cast<long long>(block / g.channel_blocks()) * kGroupOutputs + channel;
-        values[e] = 0;
-        if (valid)
-          load_elements<1>(&values[e], weights + (((row * kGroupInputs + c) * KW_T + tap.d) * KW_R + tap.h) * KW_S + tap.w);
-      }
-      halves[half] = make_entry(values);
-    }
+    for (int half = 0; half < 2; ++half)
+      halves[half] = weight_entry(weights, stage, 4 * k_step + lane % 4, in_step / 32 * 16 + half * 8 + lane / 4);
     uint4* target = reinterpret_cast<uint4*>(packed) + index / 32 * 32 * kSplits + lane;
     for (int term = 0; term < kSplits; ++term)
       target[32 * term] = make_uint4(halves[0].words[2 * term], halves[1].words[2 * term],
                                      halves[0].words[2 * term + 1], halves[1].words[2 * term + 1]);
+#endif
   }
   for (long long index = first; index < kPaddedChannels; index += step) {
     const int block = static_cast<int>(index) / kBlockChannels;
@@ -83,15 +101,13 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
               thread % 32};
   const int steps = steps_of(place.block);
   const Element* group_input =
-      input + static_cast<long long>(place.block.sample) * KW_C * kInPlane +
-      static_cast<long long>(place.block.group * kGroupInputs) * (KW_NHWC ? 1 : kInPlane);
+      input + static_cast<long long>(place.block.group * kGroupInputs) * (KW_NHWC ? 1 : kInPlane);
   const unsigned char* block_weights =
       reinterpret_cast<const unsigned char*>(packed) +
       static_cast<long long>(place.block.group * g.channel_blocks() + place.block.channel_block) *
           g.channel_steps() * g.weight_step_bytes();
 
   int* offsets = reinterpret_cast<int*>(shared);
-  const int* lane_offsets = offsets + thread % 4;
   for (int v = thread; v < 4 * g.k_steps(); v += kThreads) offsets[v] = g.vector_offset(v) * kEntryBytes;
   int columns[kColumnTiles];
 #pragma unroll
@@ -99,26 +115,31 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     const int position = g.column_position(place.position_warp, n, place.lane / 4);
     columns[n] = g.position_entry(g.position_at(position < g.positions() ? position : 0)) * kEntryBytes;
   }
-  const int lane_weights = place.channel_warp * kRowTiles * kSplits * 512 + place.lane * 16;
   const auto input_buffer = [&](int step) { return shared + g.input_begin() + step % kBuffers * g.input_bytes(); };
   const auto weight_buffer = [&](int step) {
-    return shared + g.weights_begin() + (g.channel_steps() == 1 ? 0 : step % kBuffers * g.weight_step_bytes());
+    const int buffer = KW_WEIGHTS_RESIDENT ? step % g.channel_steps() : g.channel_steps() == 1 ? 0 : step % kBuffers;
+    return shared + g.weights_begin() + buffer * g.weight_step_bytes();
   };
+  constexpr bool kWeightsOnce = KW_WEIGHTS_RESIDENT || g.channel_steps() == 1;
   const auto stage_step = [&](int step, int stager) {
     const Step at = step_at(place.block, step);
-    if (KW_WEIGHTS_SHARED && g.channel_steps() > 1)
+    if (KW_WEIGHTS_SHARED && !kWeightsOnce)
       stage_weights(weight_buffer(step), block_weights, at.channel_step, stager, kStagers);
-    stage_input(input_buffer(step), group_input, at, stager);
+    stage_input(input_buffer(step), group_input + static_cast<long long>(at.place.sample) * KW_C * kInPlane, at, stager);
     await_copies();
   };
 
-  if (KW_WEIGHTS_SHARED && g.channel_steps() == 1) {
-    stage_weights(shared + g.weights_begin(), block_weights, 0, thread, kThreads);
+  if (KW_WEIGHTS_SHARED && kWeightsOnce) {
+    for (int step = 0; step < g.channel_steps(); ++step)
+      stage_weights(shared + g.weights_begin() + step * g.weight_step_bytes(), block_weights, step, thread, kThreads);
     await_copies();
   }
+  __syncthreads();
   if constexpr (kThreads > kConsumers) {
-    __syncthreads();
     if (thread >= kConsumers) {
+#if KW_PRODUCER_REGISTERS
+      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(KW_PRODUCER_REGISTERS));
+#endif
 #pragma unroll 1
       for (int step = 0; step < steps; ++step) {
         if (step >= kBuffers) barrier_sync(kEmptyBarrier + step % kBuffers, kThreads);
@@ -127,12 +148,14 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
       }
       return;
     }
+#if KW_CONSUMER_REGISTERS
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(KW_CONSUMER_REGISTERS));
+#endif
   }
 
+  const Offsets lane_offsets(offsets + thread % 4);
   Sums sums;
-#if KW_EPILOGUE_REDUCE_DEPTH
-  Results folded;
-#endif
+  Feed feed;
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
     if constexpr (kThreads == kConsumers) {
@@ -144,40 +167,67 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     }
     const Step at = step_at(place.block, step);
     const unsigned char* weights =
-        (KW_WEIGHTS_SHARED ? weight_buffer(step)
-                           : block_weights + static_cast<long long>(at.channel_step) *
-                                                 g.weight_step_bytes()) +
-        lane_weights;
+        KW_WEIGHTS_SHARED ? weight_buffer(step)
+                          : block_weights + static_cast<long long>(at.channel_step) * g.weight_step_bytes();
     Results results;
 #if KW_EPILOGUE_REDUCE_DEPTH
+    float bias[kChannels];
+    load_bias(bias, packed, place);
+#pragma unroll
+    for (int p = 0; p < kPositions; ++p)
+#pragma unroll
+      for (int c = 0; c < kChannels; ++c) results[p][c] = fold_identity();
+#if KW_WALK_INPUTS
+#pragma unroll
+    for (int slice = 0; slice < KW_T; ++slice) start_sums(sums, bias, slice);
+#pragma unroll 1
+    for (int first = 0; first < g.staged_d(); first += KW_T)
+#pragma unroll
+      for (int phase = 0; phase < KW_T; ++phase) {
+        const int depth = first + phase;
+        if (depth >= g.staged_d()) break;
+        const unsigned char* input_at = input_buffer(step) + depth * g.depth_pitch() * kEntryBytes;
+        const unsigned char* next = depth + 1 < g.staged_d() ? input_at + g.depth_pitch() * kEntryBytes : nullptr;
+        if (depth == 0 || !Feed::kStepsFollow) feed.begin(input_at, columns, lane_offsets);
+        start_sums(sums, bias, phase);
+        multiply_step(sums, feed, input_at, next, columns, lane_offsets, weights + g.phase_column(phase) * 16, place);
+        if (depth >= KW_T - 1) fold_sums(results, sums, (phase + 1) % KW_T);
+      }
+#else
 #pragma unroll 1
     for (int depth = 0; depth < KW_OD; ++depth) {
-      start_sums(sums, packed, place);
-      multiply_step(sums, input_buffer(step) + depth * KW_STRIDE_D * g.depth_pitch() * kEntryBytes, columns,
-                    lane_offsets, weights);
-      take_sums(results, sums);
-#pragma unroll
-      for (int p = 0; p < kPositions; ++p)
-#pragma unroll
-        for (int c = 0; c < kChannels; ++c)
-          folded[p][c] = depth == 0 ? results[p][c] : fold(folded[p][c], results[p][c]);
+      const unsigned char* input_at = input_buffer(step) + depth * KW_STRIDE_D * g.depth_pitch() * kEntryBytes;
+      const unsigned char* next = depth + 1 < KW_OD ? input_at + KW_STRIDE_D * g.depth_pitch() * kEntryBytes : nullptr;
+      if (depth == 0 || !Feed::kStepsFollow) feed.begin(input_at, columns, lane_offsets);
+      start_sums(sums, bias);
+      multiply_step(sums, feed, input_at, next, columns, lane_offsets, weights, place);
+      fold_sums(results, sums);
     }
+#endif
 #else
-    if (at.first) start_sums(sums, packed, place);
-    multiply_step(sums, input_buffer(step), columns, lane_offsets, weights);
+    if (at.first) {
+      float bias[kChannels];
+      load_bias(bias, packed, place);
+      start_sums(sums, bias);
+    }
+    feed.begin(input_buffer(step), columns, lane_offsets);
+    multiply_step(sums, feed, input_buffer(step), nullptr, columns, lane_offsets, weights, place);
 #endif
     if (kThreads > kConsumers && step + kBuffers < steps)
       barrier_arrive(kEmptyBarrier + step % kBuffers, kThreads);
     if (!at.last) continue;
-    place.tile = at.tile;
+    place.at = at.place;
 #if KW_EPILOGUE_REDUCE_DEPTH
 #pragma unroll
     for (int p = 0; p < kPositions; ++p)
 #pragma unroll
       for (int c = 0; c < kChannels; ++c)
-        results[p][c] = kw_between(KW_EPILOGUE_MEAN ? folded[p][c] / KW_OD : folded[p][c], 0);
+        results[p][c] = kw_between(KW_EPILOGUE_MEAN ? results[p][c] / KW_OD : results[p][c], 0);
 #else
-    take_sums(results, sums);
+#pragma unroll
+    for (int p = 0; p < kPositions; ++p)
+#pragma unroll
+      for (int c = 0; c < kChannels; ++c) results[p][c] = kw_before(sum_of(sums, p, c), 0);
 #endif
 #if KW_EPILOGUE_SOFTMAX
     softmax_channels(results, place);

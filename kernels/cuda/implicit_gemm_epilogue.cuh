@@ -3,65 +3,15 @@
 
 namespace knobwise::implicit_gemm {
 
-/// What a lane works on: it holds the results of kPositions positions and kChannels channels.
-struct Place {
-  BlockOrigin block;
-  Triple tile;
-  int position_warp, channel_warp, lane;
-
-  /// Channel within the block.
-  __device__ __forceinline__ int channel(int index) const {
-    return geometry().result_channel(channel_warp, lane, index);
-  }
-  __device__ __forceinline__ int group_channel(int index) const {
-    return block.channel_block * kBlockChannels + channel(index);
-  }
-  /// Index in the padded per-channel vectors of the packed parameters.
-  __device__ __forceinline__ int padded_channel(int index) const {
-    return (block.group * geometry().channel_blocks() + block.channel_block) * kBlockChannels + channel(index);
-  }
-  __device__ __forceinline__ bool channel_valid(int index) const {
-    return kGroupOutputs % kBlockChannels == 0 || group_channel(index) < kGroupOutputs;
-  }
-  __device__ __forceinline__ int position(int index) const {
-    return geometry().result_position(position_warp, lane, index);
-  }
-  __device__ __forceinline__ Triple output(int index) const {
-    const Triple p = geometry().position_at(position(index));
-    return {KW_EPILOGUE_REDUCE_DEPTH ? 0 : tile.d * KNOB_tile_d + p.d, tile.h * KNOB_tile_h + p.h,
-            tile.w * KNOB_tile_w + p.w};
-  }
-  __device__ __forceinline__ bool valid(int index) const {
-    constexpr int kCount = geometry().positions();
-    const Triple p = output(index);
-    return (kCount % KNOB_warp_positions == 0 || position(index) < kCount) &&
-           (kResultD % KNOB_tile_d == 0 || p.d < kResultD) && (KW_OH % KNOB_tile_h == 0 || p.h < KW_OH) &&
-           (KW_OW % KNOB_tile_w == 0 || p.w < KW_OW);
-  }
-};
-
 /// A lane's results: [position][channel].
 using Results = float[kPositions][kChannels];
 
-/// Starts every sum from the bias.
-__device__ __forceinline__ void start_sums(Sums& sums, const float* packed, const Place& place) {
-#pragma unroll
-  for (int c = 0; c < kChannels; ++c) {
-    const float bias = KW_BIAS ? __ldg(packed + kPackedBias + place.padded_channel(c)) : 0.0f;
-#pragma unroll
-    for (int n = 0; n < kColumnTiles; ++n) sums[c / 2][n][c % 2 * 2] = sums[c / 2][n][c % 2 * 2 + 1] = bias;
-  }
-}
-
-/// Moves the sums to [position][channel].
-__device__ __forceinline__ void take_sums(Results& results, const Sums& sums) {
-#pragma unroll
-  for (int p = 0; p < kPositions; ++p)
-#pragma unroll
-    for (int c = 0; c < kChannels; ++c) results[p][c] = kw_before(sums[c / 2][p / 2][c % 2 * 2 + p % 2], 0);
-}
-
 #if KW_EPILOGUE_REDUCE_DEPTH
+/// What changes nothing that it is folded with.
+__device__ __forceinline__ float fold_identity() {
+  const float infinity = __int_as_float(0x7f800000);
+  return KW_EPILOGUE_MIN ? infinity : KW_EPILOGUE_MAX ? -infinity : 0.0f;
+}
 __device__ __forceinline__ float fold(float a, float b) {
 #if KW_EPILOGUE_MIN
   float result;
@@ -77,8 +27,34 @@ __device__ __forceinline__ float fold(float a, float b) {
 }
 #endif
 
+/// The bias of the lane's channels.
+__device__ __forceinline__ void load_bias(float (&bias)[kChannels], const float* packed, const Place& place) {
+#pragma unroll
+  for (int c = 0; c < kChannels; ++c)
+    bias[c] = KW_BIAS ? __ldg(packed + kPackedBias + place.padded_channel(c)) : 0.0f;
+}
+
+/// Starts every sum of a slice from the bias.
+__device__ __forceinline__ void start_sums(Sums& sums, const float (&bias)[kChannels], int slice = 0) {
+#pragma unroll
+  for (int p = 0; p < kPositions; ++p)
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c) sum_of(sums, p, slice * kChannels + c) = bias[c];
+}
+
+#if KW_EPILOGUE_REDUCE_DEPTH
+/// Folds the sums of a slice into the results.
+__device__ __forceinline__ void fold_sums(Results& results, const Sums& sums, int slice = 0) {
+#pragma unroll
+  for (int p = 0; p < kPositions; ++p)
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c)
+      results[p][c] = fold(results[p][c], kw_before(sum_of(sums, p, slice * kChannels + c), 0));
+}
+#endif
+
 #if KW_EPILOGUE_SOFTMAX
-/// Softmax over the channels: the 8 lanes with the same lane % 4 hold all channels of their positions.
+/// Softmax over the channels: the lanes of a position hold all of them.
 __device__ __forceinline__ void softmax_channels(Results& results, const Place& place) {
 #pragma unroll
   for (int p = 0; p < kPositions; ++p) {
@@ -86,15 +62,15 @@ __device__ __forceinline__ void softmax_channels(Results& results, const Place& 
 #pragma unroll
     for (int c = 0; c < kChannels; ++c)
       if (place.channel_valid(c)) highest = fmaxf(highest, results[p][c]);
-    for (int step = 4; step <= 16; step *= 2)
-      highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, step));
+    for (int step = 0; step < kChannelSteps; ++step)
+      highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, kChannelLanes << step));
     float sum = 0;
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) {
       results[p][c] = expf(results[p][c] - highest);
       if (place.channel_valid(c)) sum += results[p][c];
     }
-    for (int step = 4; step <= 16; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    for (int step = 0; step < kChannelSteps; ++step) sum += __shfl_xor_sync(0xffffffffu, sum, kChannelLanes << step);
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) results[p][c] = kw_after(results[p][c] / sum, 0);
   }
@@ -118,8 +94,8 @@ __device__ __forceinline__ void channel_totals(const Results& results, const flo
       const float x = results[p][c] - centre[c];
       if (place.valid(p)) sum += kPower == 1 ? x : x * x;
     }
-    for (int step = 1; step <= 2; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    if (place.lane % 4 == 0) partial[place.channel(c) * kPositionWarps + place.position_warp] = sum;
+    for (int step = 0; step < kPositionSteps; ++step) sum += __shfl_xor_sync(0xffffffffu, sum, kPositionLanes << step);
+    if ((place.lane & ((kPositionLanes << kPositionSteps) - kPositionLanes)) == 0) partial[place.channel(c) * kPositionWarps + place.position_warp] = sum;
   }
   consumer_barrier();
   for (int channel = threadIdx.x; channel < kBlockChannels; channel += kConsumers) {

@@ -9,12 +9,13 @@
 #include "kernels/cuda/device_source.h"
 #include "kernels/cuda/fused_epilogue.h"
 #include "kernels/cuda/unfused_epilogue.h"
+#include "kernels/cuda/warpgroup_instruction.h"
 
 namespace knobwise {
 namespace {
 
 /// Raised whenever this file changes what it generates from the same sources.
-constexpr std::string_view kHostVersion = "1";
+constexpr std::string_view kHostVersion = "2";
 constexpr std::int64_t kMostSoftmaxChannels = 128;
 /// Blocks that a cluster has on every device of compute capability 9.0, and positions that a block takes.
 constexpr std::int64_t kMostCluster = 8, kMostBlockPositions = 512;
@@ -109,14 +110,45 @@ bool is_tf32(const Configuration& configuration) {
   return configuration.text("precision").starts_with("tf32");
 }
 
-std::string tiling_source(const Geometry& tiling, int cluster) {
-  return fmt::format(
-      "#define KW_WORD_ELEMENTS {}\n#define KW_SPLITS {}\n#define KW_GATHER_TAPS {}\n#define "
-      "KW_TAPS_OUTERMOST {}\n#define KW_WEIGHTS_SHARED {}\n#define KW_CHANNELS_FIRST {}\n#define KW_ROW_PAD "
-      "{}\n"
-      "#define KW_PLANE_PAD {}\n#define KW_CLUSTER {}\n",
-      tiling.word_elements, tiling.splits, tiling.gather_taps, tiling.taps_outermost, tiling.weights_shared,
-      tiling.channels_first, tiling.row_pad, tiling.plane_pad, cluster);
+bool uses_warpgroups(const Configuration& configuration) {
+  return configuration.text("instruction") == "wgmma";
+}
+
+/// Registers of a thread that stages and of one that multiplies once the block has shared them out; 0: as the
+/// compiler has it.
+std::pair<int, int> registers(const Geometry& tiling, int blocks) {
+  constexpr int kAll = 65536, kMost = 240;
+  if (!tiling.warpgroup || tiling.producer_warps == 0 || tiling.producer_warps % 4 != 0) return {0, 0};
+  const int staging = tiling.producer_warps > 4 || tiling.consumers() > 256 ? 56 : 88;
+  const int even = kAll / (blocks * tiling.threads()) / 8 * 8;
+  const int rest =
+      (even * tiling.threads() - staging * 32 * tiling.producer_warps) / tiling.consumers() / 8 * 8;
+  return even > staging && even < kMost && rest > even ? std::pair{staging, std::min(rest, kMost)}
+                                                       : std::pair{0, 0};
+}
+
+std::string tiling_source(const Geometry& tiling, int blocks, int cluster) {
+  const auto [producer, consumer] = registers(tiling, blocks);
+  std::string text;
+  for (const auto& [name, value] : std::initializer_list<std::pair<std::string_view, int>>{
+           {"WORD_ELEMENTS", tiling.word_elements},
+           {"SPLITS", tiling.splits},
+           {"GATHER_TAPS", tiling.gather_taps},
+           {"TAPS_OUTERMOST", tiling.taps_outermost},
+           {"WEIGHTS_SHARED", tiling.weights_shared},
+           {"WEIGHTS_RESIDENT", tiling.weights_resident},
+           {"WARPGROUP", tiling.warpgroup},
+           {"WALK_INPUTS", tiling.walk_inputs},
+           {"CHANNELS_FIRST", tiling.channels_first},
+           {"ROW_PAD", tiling.row_pad},
+           {"PLANE_PAD", tiling.plane_pad},
+           {"CLUSTER", cluster},
+           {"WAVE_BLOCKS", tiling.wave_blocks},
+           {"PRODUCER_REGISTERS", producer},
+           {"CONSUMER_REGISTERS", consumer},
+           {"STAGED_REGISTERS", producer == 56 ? 15 : 40}})
+    text += fmt::format("#define KW_{} {}\n", name, value);
+  return text;
 }
 
 KernelLaunch pack_launch(const Problem& problem, bool affine, std::int64_t entries) {
@@ -130,9 +162,12 @@ KernelLaunch pack_launch(const Problem& problem, bool affine, std::int64_t entri
 
 /// What is the same for every problem and configuration.
 const std::initializer_list<std::string_view> kSources = {
-    "matrix_operands.cuh",        "implicit_gemm_geometry.h",  "implicit_gemm_operands.cuh",
-    "implicit_gemm_barriers.cuh", "implicit_gemm_staging.cuh", "implicit_gemm_products.cuh",
-    "implicit_gemm_epilogue.cuh", "implicit_gemm_output.cuh",  "implicit_gemm.cuh"};
+    "matrix_operands.cuh",        "implicit_gemm_geometry.h",
+    "implicit_gemm_operands.cuh", "implicit_gemm_barriers.cuh",
+    "implicit_gemm_staging.cuh",  "implicit_gemm_place.cuh",
+    "implicit_gemm_products.cuh", "implicit_gemm_warpgroup.cuh",
+    "implicit_gemm_epilogue.cuh", "implicit_gemm_output.cuh",
+    "implicit_gemm.cuh"};
 
 std::string kernel_source() {
   std::string text;
@@ -175,20 +210,28 @@ class ImplicitGemm final : public KernelFamily {
                              const DeviceInfo& device) const override;
 
   OutputTile tile(const Problem& problem, const Configuration& configuration) const override {
-    const Geometry tiling = implicit_gemm_tiling(problem, configuration);
+    const Geometry tiling = implicit_gemm_tiling(problem, configuration, 1);
     return {tiling.channels_per_block, tiling.tile.d, tiling.tile.h, tiling.tile.w};
   }
 };
 
+std::string instruction_source(const Geometry& tiling, const Configuration& configuration) {
+  if (!tiling.warpgroup) return "";
+  return warpgroup_instruction(tiling.slices() * tiling.warp_channels, configuration.text("precision"),
+                               LeftOperand::registers);
+}
+
 /// One kernel for the whole problem.
-KernelInstance one_kernel(const Problem& problem, const Configuration& configuration) {
+KernelInstance one_kernel(const Problem& problem, const Configuration& configuration,
+                          const DeviceInfo& device) {
   const FusedEpilogue epilogue = epilogue_of(problem);
-  const Geometry tiling = implicit_gemm_tiling(problem, configuration);
+  const Geometry tiling = implicit_gemm_tiling(problem, configuration, device.multiprocessors);
   const bool affine = epilogue.norm && problem.epilogue[*epilogue.norm].affine;
-  const int cluster = epilogue.norm ? static_cast<int>(tiling.tile_groups()) : 1;
+  const int cluster = epilogue.norm ? static_cast<int>(tiling.tiles_per_sample()) : 1;
   KernelInstance instance;
-  instance.source = source_prelude(problem, configuration) + tiling_source(tiling, cluster) +
-                    epilogue.source(problem) + kernel_source();
+  instance.source = source_prelude(problem, configuration) +
+                    tiling_source(tiling, static_cast<int>(configuration.integer("min_blocks")), cluster) +
+                    epilogue.source(problem) + instruction_source(tiling, configuration) + kernel_source();
   instance.packed_bytes =
       static_cast<std::size_t>(tiling.packed_weight_bytes() +
                                4LL * tiling.padded_channels() * ((problem.bias ? 1 : 0) + (affine ? 2 : 0)));
@@ -203,14 +246,14 @@ KernelInstance one_kernel(const Problem& problem, const Configuration& configura
 }
 
 KernelInstance ImplicitGemm::instantiate(const Problem& problem, const Configuration& configuration,
-                                         const DeviceInfo&) const {
+                                         const DeviceInfo& device) const {
   const int parts = static_cast<int>(configuration.integer("split_k"));
-  if (parts == 1) return one_kernel(problem, configuration);
+  if (parts == 1) return one_kernel(problem, configuration, device);
   // Sums of parts of the reduction, then a pass that adds them and does all the rest.
   Problem convolution = problem;
   convolution.bias = false;
   convolution.epilogue.clear();
-  KernelInstance instance = one_kernel(convolution, configuration);
+  KernelInstance instance = one_kernel(convolution, configuration, device);
   append_passes(instance, problem, PassSource{problem.layout == Layout::nhwc, false, 0, DType::f32, parts},
                 "kw_join");
   return instance;
@@ -218,7 +261,8 @@ KernelInstance ImplicitGemm::instantiate(const Problem& problem, const Configura
 
 }  // namespace
 
-Geometry implicit_gemm_tiling(const Problem& problem, const Configuration& configuration) {
+Geometry implicit_gemm_tiling(const Problem& problem, const Configuration& configuration,
+                              int multiprocessors) {
   const auto knob = [&](std::string_view name) { return static_cast<int>(configuration.integer(name)); };
   const Extents out = problem.conv_extents();
   Geometry tiling{static_cast<int>(problem.n),
@@ -237,6 +281,7 @@ Geometry implicit_gemm_tiling(const Problem& problem, const Configuration& confi
                   knob("warp_channels"),
                   knob("input_channels_per_step"),
                   knob("tiles_per_block"),
+                  multiprocessors * knob("min_blocks"),
                   knob("split_k"),
                   knob("stages"),
                   knob("producer_warps"),
@@ -248,9 +293,12 @@ Geometry implicit_gemm_tiling(const Problem& problem, const Configuration& confi
                   splits(configuration) ? 2 : 1,
                   configuration.text("gather") == "taps",
                   configuration.text("reduction_order") == "taps_outermost",
-                  configuration.text("weights_source") == "shared",
+                  configuration.text("weights_source") != "global",
+                  configuration.text("weights_source") == "resident",
+                  uses_warpgroups(configuration),
                   configuration.text("grid_order") == "channels_first",
                   epilogue_of(problem).reduction.has_value(),
+                  configuration.text("depth_walk") == "inputs",
                   0,
                   0};
   choose_pads(tiling);

@@ -1,5 +1,5 @@
-// Where the implicit GEMM on mma.sync keeps every input, weight and output: one description for the device
-// source and the host.
+// Where the implicit GEMM of register operands keeps every input, weight and output: one description for the
+// device source and the host.
 //
 // Compiles as C++17 on the host and under NVRTC; includes nothing.
 #ifndef KNOBWISE_KERNELS_CUDA_IMPLICIT_GEMM_GEOMETRY_H
@@ -19,11 +19,16 @@ struct Triple {
 
 /// What a block works on.
 struct BlockOrigin {
-  int sample;
   int group;          ///< Of the convolution.
   int channel_block;  ///< Within the group.
-  int first_tile;     ///< Index of the first output tile.
+  int first_tile;     ///< Index of the first output tile, counted over all samples.
   int part;           ///< Of the reduction.
+};
+
+/// An output tile.
+struct TilePlace {
+  int sample;
+  Triple tile;
 };
 
 constexpr KW_HOST_DEVICE int ceil_div(int a, int b) {
@@ -57,7 +62,8 @@ struct Geometry {
   Triple tile;
   int channels_per_block, warp_positions, warp_channels;
   int channels_per_step;  ///< Input channels staged together.
-  int tiles_per_block;    ///< Output tiles that a block goes through one after another.
+  int tiles_per_block;    ///< Output tiles, at most, that a block goes through one after another.
+  int wave_blocks;        ///< Blocks that the device runs at once.
   int split_k;            ///< Parts of the reduction, each a block's; above 1 a block has one tile.
   int stages;             ///< Steps whose operands are in shared memory at once.
   int producer_warps;  ///< Warps that only stage operands, ahead of the others; 0: all stage, then multiply.
@@ -70,8 +76,11 @@ struct Geometry {
   int gather_taps;     ///< 1: a vector's elements are neighbours along w; 0: along the channels.
   int taps_outermost;  ///< 1: vectors in the order (tap, plane); 0: (plane, tap).
   int weights_shared;  ///< 1: weights are staged in shared memory; 0: read through the cache.
-  int channels_first;  ///< 1: neighbouring blocks differ in channels; 0: in position.
-  int whole_depth;     ///< 1: a block goes through all output depths, one at a time.
+  int weights_resident;    ///< 1: those of all steps stay in shared memory.
+  int warpgroup;           ///< 1: instructions of warpgroups; 0: of warps.
+  int channels_first;      ///< 1: neighbouring blocks differ in channels; 0: in position.
+  int whole_depth;         ///< 1: a block goes through all output depths, one at a time.
+  int walk_inputs;         ///< 1: it goes through the input depths, each for all outputs that it is a tap of.
   int row_pad, plane_pad;  ///< Unused entries after a row and a plane, against bank conflicts.
 
   // ---- Channels ----
@@ -103,7 +112,9 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int row_vectors() const {
     return gather_taps ? ceil_div(filter.w, vector_elements()) : filter.w;
   }
-  constexpr KW_HOST_DEVICE int plane_vectors() const { return filter.d * filter.h * row_vectors(); }
+  constexpr KW_HOST_DEVICE int plane_vectors() const {
+    return (walk_inputs ? 1 : filter.d) * filter.h * row_vectors();
+  }
   constexpr KW_HOST_DEVICE int vectors() const { return planes() * plane_vectors(); }
   /// Matrix instructions, for a tile of 16 channels and 8 positions, that a step takes.
   constexpr KW_HOST_DEVICE int k_steps() const { return ceil_div(vectors(), 4); }
@@ -117,7 +128,7 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int element_channel(int v, int element) const {
     return gather_taps ? vector_plane(v) : vector_plane(v) * vector_elements() + element;
   }
-  /// Tap of element `element` of vector v; its w may be past the filter.
+  /// Tap of element `element` of vector v; its w may be past the filter, and its d is 0 if the walk gives it.
   constexpr KW_HOST_DEVICE Triple element_tap(int v, int element) const {
     const int tap = vector_tap(v), row = tap / row_vectors(), column = tap % row_vectors();
     return {row / filter.h, row % filter.h, gather_taps ? column * vector_elements() + element : column};
@@ -162,9 +173,23 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int entry_bytes() const { return 8 * splits; }
 
   // ---- Weights ----
-  /// Bytes of one step's weights of a block: [k step][16 channels][split][lane][4 operands].
+  /// Bytes of one step's weights of a block: [k step][16 channels][split][lane][4 operands], or, for
+  /// warpgroups, [k step][split][half of an entry][channel][4 vectors].
   constexpr KW_HOST_DEVICE int weight_step_bytes() const {
-    return k_steps() * channels_per_block * 4 * entry_bytes();
+    return k_steps() * weight_columns() * 4 * entry_bytes();
+  }
+  /// Output depths whose sums a lane has at once. Those of output depth d are slice d % slices().
+  constexpr KW_HOST_DEVICE int slices() const { return walk_inputs ? filter.d : 1; }
+  /// Columns of the weights: with several slices, the block's channels for a run of depth taps that holds, in
+  /// the order of the slices, the taps of every input depth.
+  constexpr KW_HOST_DEVICE int weight_columns() const { return channels_per_block * (2 * slices() - 1); }
+  constexpr KW_HOST_DEVICE int column_depth_tap(int column) const {
+    return walk_inputs ? (2 * filter.d - 1 - column / channels_per_block) % filter.d : 0;
+  }
+  /// First column for input depths d with d % slices() == phase: slice s then meets tap (phase - s) mod
+  /// slices().
+  constexpr KW_HOST_DEVICE int phase_column(int phase) const {
+    return (slices() - 1 - phase) * channels_per_block;
   }
   /// Bytes of the packed weights: [group][channel block][step]; the per-channel vectors follow.
   constexpr KW_HOST_DEVICE long long packed_weight_bytes() const {
@@ -173,8 +198,14 @@ struct Geometry {
 
   // ---- Warps and lanes ----
   constexpr KW_HOST_DEVICE int positions() const { return (whole_depth ? 1 : tile.d) * tile.h * tile.w; }
-  constexpr KW_HOST_DEVICE int position_warps() const { return ceil_div(positions(), warp_positions); }
+  constexpr KW_HOST_DEVICE int position_warps() const {
+    return round_up(ceil_div(positions(), warp_positions), warpgroup ? 4 : 1);
+  }
   constexpr KW_HOST_DEVICE int channel_warps() const { return channels_per_block / warp_channels; }
+  /// True if the warps have columns past the tile's last position.
+  constexpr KW_HOST_DEVICE bool idle_columns() const {
+    return positions() < position_warps() * warp_positions;
+  }
   /// Threads that multiply; those of the producers come after them.
   constexpr KW_HOST_DEVICE int consumers() const { return 32 * position_warps() * channel_warps(); }
   constexpr KW_HOST_DEVICE int threads() const { return consumers() + 32 * producer_warps; }
@@ -185,18 +216,23 @@ struct Geometry {
   /// Instructions of a warp along the positions.
   constexpr KW_HOST_DEVICE int column_tiles() const { return warp_positions / 8; }
   /// Position, within the block, of column `column` of 8 of an instruction: may be past positions(). Lane l
-  /// reads column l / 4 and holds the results of columns 2 * (l % 4) and the next.
+  /// reads column l / 4 and holds the results of columns 2 * (l % 4) and the next, for channel l / 4 of 8; of
+  /// warpgroup instructions those of column l / 4, for channels 2 * (l % 4) and the next.
   constexpr KW_HOST_DEVICE int column_position(int position_warp, int column_tile, int column) const {
     return position_warp * warp_positions + column_tile * 8 + column;
   }
-  /// Position of a lane's result `index` of 2 * column_tiles().
+  /// Position of a lane's result `index` of lane_positions().
   constexpr KW_HOST_DEVICE int result_position(int position_warp, int lane, int index) const {
-    return column_position(position_warp, index / 2, lane % 4 * 2 + index % 2);
+    return warpgroup ? column_position(position_warp, index, lane / 4)
+                     : column_position(position_warp, index / 2, lane % 4 * 2 + index % 2);
   }
-  /// Channel, within the block, of a lane's result `index` of warp_channels / 8.
+  constexpr KW_HOST_DEVICE int lane_positions() const { return warp_positions / (warpgroup ? 8 : 4); }
+  /// Channel, within the block, of a lane's result `index` of lane_channels().
   constexpr KW_HOST_DEVICE int result_channel(int channel_warp, int lane, int index) const {
-    return channel_warp * warp_channels + index * 8 + lane / 4;
+    return channel_warp * warp_channels +
+           (warpgroup ? index / 2 * 8 + lane % 4 * 2 + index % 2 : index * 8 + lane / 4);
   }
+  constexpr KW_HOST_DEVICE int lane_channels() const { return warp_channels / (warpgroup ? 4 : 8); }
   /// Blocks of whole rows: neighbouring positions are neighbours in the output, across rows too.
   constexpr KW_HOST_DEVICE bool flat() const { return tile.w == out.w && (tile.d == 1 || tile.h == out.h); }
   constexpr KW_HOST_DEVICE Triple position_at(int position) const {
@@ -210,30 +246,40 @@ struct Geometry {
   constexpr KW_HOST_DEVICE long long tiles_per_sample() const {
     return static_cast<long long>(tiles().d) * tiles().h * tiles().w;
   }
-  constexpr KW_HOST_DEVICE long long tile_groups() const {
-    return (tiles_per_sample() + tiles_per_block - 1) / tiles_per_block;
+  constexpr KW_HOST_DEVICE int all_tiles() const { return samples * static_cast<int>(tiles_per_sample()); }
+  /// Blocks that share the tiles of all samples: a block takes every tile_stride()-th, so that those that run
+  /// at the same time read and write neighbours. With several tiles a block, as many as fill the device.
+  constexpr KW_HOST_DEVICE int tile_stride() const {
+    const int least = ceil_div(all_tiles(), tiles_per_block),
+              wave = wave_blocks / (groups * channel_blocks());
+    return tiles_per_block == 1 || wave < 2 ? least : smaller(all_tiles(), round_up(least, wave));
   }
   constexpr KW_HOST_DEVICE long long blocks() const {
-    return tile_groups() * samples * groups * channel_blocks() * split_k;
+    return static_cast<long long>(tile_stride()) * groups * channel_blocks() * split_k;
   }
   constexpr KW_HOST_DEVICE BlockOrigin origin(unsigned index) const {
     // Neighbouring blocks are the parts of one reduction.
     const unsigned parts = static_cast<unsigned>(split_k), block = index / parts;
     const unsigned channel_count = static_cast<unsigned>(groups * channel_blocks());
-    const unsigned tile_count = static_cast<unsigned>(tile_groups());
-    const unsigned sample = block / (channel_count * tile_count);
-    const unsigned rest = block % (channel_count * tile_count);
-    const unsigned channel = channels_first ? rest % channel_count : rest / tile_count;
-    const unsigned tile_group = channels_first ? rest / channel_count : rest % tile_count;
-    return {static_cast<int>(sample), static_cast<int>(channel) / channel_blocks(),
-            static_cast<int>(channel) % channel_blocks(), static_cast<int>(tile_group) * tiles_per_block,
-            static_cast<int>(index % parts)};
+    // Unless channels come first: all tiles of a channel, or those of a sample if a block has one tile.
+    const unsigned run = static_cast<unsigned>(tiles_per_block == 1 ? tiles_per_sample() : tile_stride());
+    const unsigned rest = block % (channel_count * run);
+    const unsigned channel = channels_first ? block % channel_count : rest / run;
+    const unsigned tile =
+        channels_first ? block / channel_count : block / (channel_count * run) * run + rest % run;
+    return {static_cast<int>(channel) / channel_blocks(), static_cast<int>(channel) % channel_blocks(),
+            static_cast<int>(tile), static_cast<int>(index % parts)};
   }
-  constexpr KW_HOST_DEVICE int block_tiles(int first_tile) const {
-    return smaller(tiles_per_block, static_cast<int>(tiles_per_sample()) - first_tile);
+  constexpr KW_HOST_DEVICE int block_tiles(const BlockOrigin& block) const {
+    return ceil_div(all_tiles() - block.first_tile, tile_stride());
   }
-  constexpr KW_HOST_DEVICE Triple tile_at(int index) const {
-    return {index / (tiles().w * tiles().h), index / tiles().w % tiles().h, index % tiles().w};
+  /// Tile `index` of a block.
+  constexpr KW_HOST_DEVICE TilePlace tile_at(const BlockOrigin& block, int index) const {
+    const int tile = block.first_tile + index * tile_stride(),
+              per_sample = static_cast<int>(tiles_per_sample());
+    const int in_sample = tile % per_sample;
+    return {tile / per_sample,
+            {in_sample / (tiles().w * tiles().h), in_sample / tiles().w % tiles().h, in_sample % tiles().w}};
   }
 
   // ---- Shared memory, in bytes: [vector offsets][weights][input][epilogue] ----
@@ -241,7 +287,10 @@ struct Geometry {
     return smaller(stages, part_steps() * tiles_per_block);
   }
   constexpr KW_HOST_DEVICE int weight_buffers() const {
-    return !weights_shared ? 0 : channel_steps() == 1 ? 1 : input_buffers();
+    return !weights_shared        ? 0
+           : weights_resident     ? channel_steps()
+           : channel_steps() == 1 ? 1
+                                  : input_buffers();
   }
   constexpr KW_HOST_DEVICE int weights_begin() const { return round_up(16 * k_steps(), 128); }
   constexpr KW_HOST_DEVICE int input_begin() const {
@@ -251,10 +300,13 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int epilogue_begin() const {
     return input_begin() + input_buffers() * input_bytes();
   }
-  /// Results of 16 channels of a warp on their way out: rows of positions, or of channels (channels_last).
-  constexpr KW_HOST_DEVICE int out_pitch() const { return (channels_last ? 16 : warp_positions) + 8; }
+  /// Channels of a warp on their way out at once: rows of positions, or of channels (channels_last).
+  constexpr KW_HOST_DEVICE int out_channels() const { return warp_channels % 16 == 0 ? 16 : 8; }
+  constexpr KW_HOST_DEVICE int out_pitch() const {
+    return channels_last ? out_channels() + 8 : warp_positions + (warpgroup && element_bytes == 4 ? 4 : 8);
+  }
   constexpr KW_HOST_DEVICE int out_bytes() const {
-    return (channels_last ? warp_positions : 16) * out_pitch() * element_bytes;
+    return (channels_last ? warp_positions : out_channels()) * out_pitch() * element_bytes;
   }
   constexpr KW_HOST_DEVICE int norm_begin() const {
     return epilogue_begin() + position_warps() * channel_warps() * out_bytes();
@@ -267,7 +319,12 @@ struct Geometry {
 
   /// True if the knobs fit together: every quotient above is exact.
   constexpr KW_HOST_DEVICE bool consistent() const {
-    return channels_per_block % warp_channels == 0 && warp_channels % 16 == 0 && warp_positions % 8 == 0 &&
+    return channels_per_block % warp_channels == 0 && warp_channels % (warpgroup ? 8 : 16) == 0 &&
+           warp_positions % (warpgroup ? 16 : 8) == 0 &&
+           (!warpgroup || (weights_shared && warp_channels <= 256)) &&
+           (!weights_resident || (weights_shared && channel_steps() > 1)) &&
+           (!walk_inputs || (warpgroup && whole_depth && stride.d == 1 && dilation.d == 1 &&
+                             channels_per_block == warp_channels && slices() * warp_channels <= 256)) &&
            stores_fit() && fetches_fit() && (producer_warps > 0) == (stages > 1) &&
            (!gather_taps || dilation.w == 1) && (!whole_depth || (tile.d == 1 && channel_steps() == 1)) &&
            (channel_steps() == 1 || gather_taps || channels_per_step % vector_elements() == 0) &&

@@ -29,6 +29,7 @@ constexpr KW_HOST_DEVICE Geometry geometry() {
                   KNOB_warp_channels,
                   KNOB_input_channels_per_step,
                   KNOB_tiles_per_block,
+                  KW_WAVE_BLOCKS,
                   KNOB_split_k,
                   KNOB_stages,
                   KNOB_producer_warps,
@@ -41,8 +42,11 @@ constexpr KW_HOST_DEVICE Geometry geometry() {
                   KW_GATHER_TAPS,
                   KW_TAPS_OUTERMOST,
                   KW_WEIGHTS_SHARED,
+                  KW_WEIGHTS_RESIDENT,
+                  KW_WARPGROUP,
                   KW_CHANNELS_FIRST,
                   KW_EPILOGUE_REDUCE_DEPTH,
+                  KW_WALK_INPUTS,
                   KW_ROW_PAD,
                   KW_PLANE_PAD};
 }
@@ -52,8 +56,8 @@ constexpr int kThreads = geometry().threads(), kConsumers = geometry().consumers
 constexpr int kStagers = geometry().stagers();
 constexpr int kSplits = KW_SPLITS, kVector = geometry().vector_elements(), kWidth = KNOB_vector_width;
 constexpr int kBlockChannels = KNOB_channels_per_block;
-constexpr int kRowTiles = KNOB_warp_channels / 16, kColumnTiles = geometry().column_tiles();  // of a warp
-constexpr int kPositions = 2 * kColumnTiles, kChannels = 2 * kRowTiles;                        // of a lane
+constexpr int kColumnTiles = geometry().column_tiles();                                            // of a warp
+constexpr int kPositions = geometry().lane_positions(), kChannels = geometry().lane_channels();  // of a lane
 constexpr int kItemEntries = geometry().item_entries();
 constexpr int kBuffers = geometry().input_buffers();
 constexpr int kEntryBytes = geometry().entry_bytes();

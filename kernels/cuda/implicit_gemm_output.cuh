@@ -2,6 +2,8 @@
 
 namespace knobwise::implicit_gemm {
 
+constexpr int kOutChannels = geometry().out_channels();
+
 /// Where a position of the tile lies in the output's plane, and whether it does.
 struct OutputPlace {
   OutOffset offset;
@@ -11,10 +13,10 @@ struct OutputPlace {
 __device__ __forceinline__ OutputPlace output_place(const Place& place, int in_warp) {
   constexpr Geometry g = geometry();
   const int position = place.position_warp * KNOB_warp_positions + in_warp;
-  const Triple origin = {KW_EPILOGUE_REDUCE_DEPTH ? 0 : place.tile.d * KNOB_tile_d, place.tile.h * KNOB_tile_h,
-                         place.tile.w * KNOB_tile_w};
+  const Triple origin = {KW_EPILOGUE_REDUCE_DEPTH ? 0 : place.at.tile.d * KNOB_tile_d, place.at.tile.h * KNOB_tile_h,
+                         place.at.tile.w * KNOB_tile_w};
   const OutOffset first = (static_cast<OutOffset>(origin.d) * KW_OH + origin.h) * KW_OW + origin.w;
-  const bool in_tile = g.positions() % KNOB_warp_positions == 0 || position < g.positions();
+  const bool in_tile = !g.idle_columns() || position < g.positions();
   if constexpr (g.flat())
     return {first + position,
             in_tile && (KNOB_tile_d == 1 ? origin.h * KW_OW + position < KW_OH * KW_OW : first + position < kOutPlane)};
@@ -25,10 +27,47 @@ __device__ __forceinline__ OutputPlace output_place(const Place& place, int in_w
               (KW_OW % KNOB_tile_w == 0 || origin.w + at.w < KW_OW)};
 }
 
-/// Collects the results of 16 channels of the warp in `scratch`: rows of positions, or of channels (channels
+#if KW_WARPGROUP
+/// Writes two blocks of 8 positions x 8 channels of a warp so that positions are neighbours: a lane gives the
+/// pairs of channels that it holds, and the address of the first position of channel lane % 8 of block
+/// lane / 8 % 2.
+__device__ __forceinline__ void store_transposed(Result* row, float a0, float a1, float b0, float b1) {
+  unsigned short words[4];
+  from_float(words[0], a0), from_float(words[1], a1), from_float(words[2], b0), from_float(words[3], b1);
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(row))),
+               "r"(words[0] | static_cast<unsigned>(words[1]) << 16),
+               "r"(words[2] | static_cast<unsigned>(words[3]) << 16)
+               : "memory");
+}
+#endif
+
+/// Collects the m-th kOutChannels channels of the warp in `scratch`: rows of positions, or of channels (channels
 /// last).
 __device__ __forceinline__ void collect_results(Result* scratch, const Results& results, int m, int lane) {
   constexpr int kPitch = geometry().out_pitch();
+#if KW_WARPGROUP
+#pragma unroll
+  for (int octet = 0; octet < kOutChannels; octet += 8) {
+    const int c = m * kOutChannels / 4 + octet / 4;
+    if constexpr (KW_NHWC) {
+#pragma unroll
+      for (int p = 0; p < kPositions; ++p)
+        store_pair(scratch + (p * 8 + lane / 4) * kPitch + octet + lane % 4 * 2, results[p][c], results[p][c + 1]);
+    } else if constexpr (sizeof(Result) == 2) {
+#pragma unroll
+      for (int p = 0; p < kPositions; p += 2)
+        store_transposed(scratch + (octet + lane % 8) * kPitch + (p + lane / 8 % 2) * 8, results[p][c], results[p][c + 1],
+                         results[p + 1][c], results[p + 1][c + 1]);
+    } else {
+#pragma unroll
+      for (int p = 0; p < kPositions; ++p)
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          from_float(scratch[(octet + lane % 4 * 2 + i) * kPitch + p * 8 + lane / 4], results[p][c + i]);
+    }
+  }
+#else
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n)
 #pragma unroll
@@ -42,13 +81,14 @@ __device__ __forceinline__ void collect_results(Result* scratch, const Results& 
         store_pair(scratch + channel * kPitch + position, low, high);
       }
     }
+#endif
 }
 
 /// The output's element at the plane's first position of the warp's first channel.
 __device__ __forceinline__ Result* warp_plane(Result* output, const Place& place) {
   const int first_channel = place.block.group * kGroupOutputs + place.block.channel_block * kBlockChannels +
                             place.channel_warp * KNOB_warp_channels;
-  return output + (static_cast<long long>(place.block.part) * KW_N + place.block.sample) * KW_K * kOutPlane +
+  return output + (static_cast<long long>(place.block.part) * KW_N + place.at.sample) * KW_K * kOutPlane +
          static_cast<long long>(first_channel) * (KW_NHWC ? 1 : kOutPlane);
 }
 
@@ -57,16 +97,17 @@ __device__ __forceinline__ int channels_from(const Place& place) {
   return kGroupOutputs - place.block.channel_block * kBlockChannels - place.channel_warp * KNOB_warp_channels;
 }
 
-/// Writes the results of the warp, 16 channels at a time, by way of `scratch` in shared memory, so that
+/// Writes the results of the warp, kOutChannels at a time, by way of `scratch` in shared memory, so that
 /// neighbouring lanes write neighbours.
 __device__ __forceinline__ void store_results(const Results& results, Result* output, const Element* residual,
                                               const Place& place, Result* scratch) {
   constexpr int kPitch = geometry().out_pitch(), kStore = KNOB_store_width;
   // Accesses that a row of the scratch memory takes, those of a lane to a row, and rows that the warp writes
   // at once.
-  constexpr int kRowAccesses = (KW_NHWC ? 16 : KNOB_warp_positions) / kStore;
+  constexpr int kRowAccesses = (KW_NHWC ? kOutChannels : KNOB_warp_positions) / kStore;
   constexpr int kLaneAccesses = kRowAccesses > 32 ? kRowAccesses / 32 : 1;
-  constexpr int kRows = kRowAccesses < 32 ? 32 / kRowAccesses : 1, kAllRows = KW_NHWC ? KNOB_warp_positions : 16;
+  constexpr int kRows = kRowAccesses < 32 ? 32 / kRowAccesses : 1, kAllRows = KW_NHWC ? KNOB_warp_positions : kOutChannels;
+  constexpr bool kRagged = kGroupOutputs % kBlockChannels != 0;
   const int lane_row = place.lane / kRowAccesses, lane_column = place.lane % kRowAccesses * kStore;
   Result* lane_output = warp_plane(output, place);
   const Result* lane_scratch = scratch + lane_row * kPitch + lane_column;
@@ -80,26 +121,25 @@ __device__ __forceinline__ void store_results(const Results& results, Result* ou
   for (int j = 0; j < kLaneAccesses; ++j) places[j] = output_place(place, lane_column + 32 * j * kStore);
 #endif
 #pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
+  for (int m = 0; m < KNOB_warp_channels / kOutChannels; ++m) {
     __syncwarp();
     collect_results(scratch, results, m, place.lane);
     __syncwarp();
     if (idle) continue;
-    const int channels_left = channels_from(place) - m * 16;
-    constexpr bool kRagged = kGroupOutputs % kBlockChannels != 0;
+    const int channels_left = channels_from(place) - m * kOutChannels;
 #if KW_NHWC
     if (kRagged && lane_column >= channels_left) continue;
 #pragma unroll 4
     for (int row = 0; row < kAllRows; row += kRows) {
       const OutputPlace at = output_place(place, row + lane_row);
       if (at.inside)
-        write_results<kStore>(lane_output + m * 16 + at.offset * KW_K, lane_scratch + row * kPitch, output, residual);
+        write_results<kStore>(lane_output + m * kOutChannels + at.offset * KW_K, lane_scratch + row * kPitch, output, residual);
     }
 #else
 #pragma unroll
     for (int j = 0; j < kLaneAccesses; ++j) {
       if (!places[j].inside) continue;
-      Result* target = lane_output + m * 16 * kOutPlane + places[j].offset;
+      Result* target = lane_output + m * kOutChannels * kOutPlane + places[j].offset;
 #pragma unroll
       for (int row = 0; row < kAllRows; row += kRows)
         if (!kRagged || row + lane_row < channels_left)

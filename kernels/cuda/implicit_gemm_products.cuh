@@ -1,5 +1,6 @@
-// implicit_gemm: the matrix instructions of one step.
+// implicit_gemm: the matrix instructions of one step, for single warps.
 
+#if !KW_WARPGROUP
 namespace knobwise::implicit_gemm {
 
 __device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
@@ -32,14 +33,34 @@ __device__ __forceinline__ Rows load_rows(const unsigned char* memory) {
 }
 
 /// Results of a warp's instructions.
+constexpr int kRowTiles = KNOB_warp_channels / 16;
 using Sums = float[kRowTiles][kColumnTiles][4];
 
-/// Adds the products of one step. `input` is the buffer; `columns` the byte offsets of the lane's columns;
-/// `offsets` the lane's vectors, 4 apart; `weights` the lane's first.
-__device__ __forceinline__ void multiply_step(Sums& sums, const unsigned char* input,
-                                              const int (&columns)[kColumnTiles], const int* offsets,
-                                              const unsigned char* weights) {
+/// Sum of the lane's position p and channel c.
+template <class AnySums>
+__device__ __forceinline__ auto& sum_of(AnySums& sums, int p, int c) {
+  return sums[c / 2][p / 2][c % 2 * 2 + p % 2];
+}
+
+/// The lanes l ^ kChannelLanes, l ^ 2 * kChannelLanes .. hold the other channels of a lane's positions; those with l ^ kPositionLanes ..
+/// the other positions of its channels: kChannelSteps and kPositionSteps doublings.
+constexpr int kChannelLanes = 4, kChannelSteps = 3, kPositionLanes = 1, kPositionSteps = 2;
+
+/// Offsets of the lane's vectors, 4 apart.
+using Offsets = const int*;
+
+/// Operands are loaded where they are used.
+struct Feed {
+  static constexpr bool kStepsFollow = false;
+  __device__ __forceinline__ void begin(const unsigned char*, const int (&)[kColumnTiles], const Offsets&) {}
+};
+
+/// Adds the products of one step. `input` is the buffer; `columns` the byte offsets of the lane's columns; `step_weights` those of the block.
+__device__ __forceinline__ void multiply_step(Sums& sums, Feed&, const unsigned char* input, const unsigned char*,
+                                              const int (&columns)[kColumnTiles], const Offsets& offsets,
+                                              const unsigned char* step_weights, const Place& place) {
   constexpr Geometry g = geometry();
+  const unsigned char* weights = step_weights + place.channel_warp * kRowTiles * kSplits * 512 + place.lane * 16;
   constexpr int kUnroll = KNOB_unroll, kTermBytes = 512, kTileBytes = kSplits * kTermBytes;
 #pragma unroll kUnroll
   for (int k = 0; k < g.k_steps(); ++k) {
@@ -68,3 +89,4 @@ __device__ __forceinline__ void multiply_step(Sums& sums, const unsigned char* i
 }
 
 }  // namespace knobwise::implicit_gemm
+#endif

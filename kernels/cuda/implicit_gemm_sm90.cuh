@@ -71,32 +71,18 @@ __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) 
 
 // ---- The producers ----
 
-/// A chunk of channels at neighbouring input positions, as it lies in memory.
+/// A chunk of channels at kFetch neighbouring input positions.
 struct Item {
-  Element values[kFetch][kChunk];
+  Neighbours<kFetch> channels[kChunk];
 };
 
 constexpr int kRowItems = geometry().row_pitch() / kFetch;
 constexpr int kUnitItems = geometry().planes() * KNOB_tile_h * kRowItems, kItems = ceil_div(kUnitItems, 128);
-constexpr int kBatch = smaller(kItems, 32 / (kChunk * kFetch));
+/// Items that a thread has under way at once: as many as its registers hold, in rounds of equal size.
+constexpr int kMostItems = KW_STAGED_WORDS / (static_cast<int>(sizeof(Item)) / 4);
+constexpr int kBatch = ceil_div(kItems, ceil_div(kItems, kMostItems));
 /// Elements lie in memory as they are multiplied.
 constexpr bool kDirect = (KW_DTYPE_F16 && KW_IS_FP16 || KW_DTYPE_BF16 && KW_IS_BF16) && kTerms == 1;
-
-/// kFetch neighbours in memory.
-__device__ __forceinline__ void load_neighbours(Item& item, int channel, const Element* memory) {
-  if constexpr (kFetch == 1) {
-    item.values[0][channel] = __ldg(memory);
-  } else {
-#if KW_DTYPE_F32
-    const float2 v = __ldg(reinterpret_cast<const float2*>(memory));
-    item.values[0][channel] = v.x, item.values[kFetch - 1][channel] = v.y;
-#else
-    const unsigned v = __ldg(reinterpret_cast<const unsigned*>(memory));
-    item.values[0][channel] = static_cast<unsigned short>(v);
-    item.values[kFetch - 1][channel] = static_cast<unsigned short>(v >> 16);
-#endif
-  }
-}
 
 /// Reads item `index` of a unit; zeros where the input has no such element. `input` is the sample's first
 /// element of the group's first channel.
@@ -108,34 +94,31 @@ __device__ __forceinline__ void fetch_item(Item& item, const Element* input, Tri
   const int h = (tile.h * KNOB_tile_h + row) * KW_STRIDE_H - KW_PAD_H + g.unit_r(unit) * KW_DILATION_H;
   const int w = tile.w * KNOB_tile_w - KW_PAD_W - g.lead() + column;
   const int channel = g.unit_step(unit) * KNOB_input_channels_per_step + plane * kChunk;
-#pragma unroll
-  for (int i = 0; i < kFetch; ++i)
-#pragma unroll
-    for (int e = 0; e < kChunk; ++e) item.values[i][e] = 0;
-  if (static_cast<unsigned>(d) >= KW_D || static_cast<unsigned>(h) >= KW_H || static_cast<unsigned>(w) >= KW_W)
-    return;
+  const bool inside = index < kUnitItems && static_cast<unsigned>(d) < KW_D && static_cast<unsigned>(h) < KW_H &&
+                      static_cast<unsigned>(w) < KW_W;
   const InOffset position = (static_cast<InOffset>(d) * KW_H + h) * KW_W + w;
   const Element* source = input + (KW_NHWC ? position * KW_C + channel
                                            : static_cast<InOffset>(channel) * static_cast<InOffset>(kInPlane) + position);
   constexpr bool kWhole = kGroupInputs % KNOB_input_channels_per_step == 0 && KNOB_input_channels_per_step % kChunk == 0;
 #pragma unroll
   for (int e = 0; e < kChunk; ++e)
-    if (kWhole || channel + e < kGroupInputs) load_neighbours(item, e, source + e * (KW_NHWC ? 1LL : kInPlane));
+    item.channels[e].load(source + e * (KW_NHWC ? 1LL : kInPlane), inside && (kWhole || channel + e < kGroupInputs));
 }
 
 /// The operands of one position: words [term][4].
-__device__ __forceinline__ void make_words(unsigned (&words)[kTerms][4], const Element (&values)[kChunk]) {
+__device__ __forceinline__ void make_words(unsigned (&words)[kTerms][4], const Item& item, int position) {
   constexpr int kPerWord = kChunk / 4;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
 #if !KW_DTYPE_F32
     if constexpr (kDirect) {
-      words[0][i] = values[2 * i] | static_cast<unsigned>(values[2 * i + 1]) << 16;
+      words[0][i] = item.channels[2 * i].element(position) |
+                    static_cast<unsigned>(item.channels[2 * i + 1].element(position)) << 16;
       continue;
     }
 #endif
-    const float a = to_float(values[i * kPerWord]);
-    const float b = kPerWord == 2 ? to_float(values[i * kPerWord + kPerWord - 1]) : 0.0f;
+    const float a = to_float(item.channels[i * kPerWord].element(position));
+    const float b = kPerWord == 2 ? to_float(item.channels[i * kPerWord + kPerWord - 1].element(position)) : 0.0f;
     words[0][i] = round_word(a, b);
     if constexpr (kTerms == 2)
       words[kTerms - 1][i] = round_word(a - word_value<0>(words[0][i]), b - word_value<1>(words[0][i]));
@@ -148,7 +131,7 @@ __device__ __forceinline__ void deposit_item(unsigned char* buffer, const Item& 
   unsigned char* target = buffer + (plane * g.plane_pitch() + in_plane * kFetch) * 16;
   unsigned words[kFetch][kTerms][4];
 #pragma unroll
-  for (int i = 0; i < kFetch; ++i) make_words(words[i], item.values[i]);
+  for (int i = 0; i < kFetch; ++i) make_words(words[i], item, i);
   // Half of the lanes write their second entry first: no two lanes of a quarter-warp meet in a bank.
   const bool swap = kFetch == 2 && (threadIdx.x & 4) != 0;
 #pragma unroll
@@ -170,8 +153,7 @@ __device__ __forceinline__ void stage_input(unsigned char* buffer, const Element
     Item items[kBatch];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i)
-      if ((first + i) * 128 + thread < kUnitItems)
-        fetch_item(items[i], input, tile, unit, (first + i) * 128 + thread);
+      fetch_item(items[i], input, tile, unit, (first + i) * 128 + thread);
 #pragma unroll
     for (int i = 0; i < kBatch; ++i)
       if ((first + i) * 128 + thread < kUnitItems) deposit_item(buffer, items[i], (first + i) * 128 + thread);

@@ -1,18 +1,18 @@
 #include "kernels/cuda/implicit_gemm_sm90_family.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "kernels/cuda/device_source.h"
 #include "kernels/cuda/fused_epilogue.h"
+#include "kernels/cuda/warpgroup_instruction.h"
 
 namespace knobwise {
 namespace {
 
 /// Raised whenever this file changes what it generates from the same sources.
-constexpr std::string_view kHostVersion = "1";
+constexpr std::string_view kHostVersion = "2";
 
 using implicit_gemm_sm90::Geometry;
 
@@ -27,31 +27,9 @@ bool is_tf32(const Configuration& configuration) {
   return configuration.text("precision").starts_with("tf32");
 }
 
-/// kw_multiply(sums, a, b): adds the product of two described matrices to the sums.
-std::string instruction_source(int columns, const Configuration& configuration) {
-  const std::string precision = configuration.text("precision");
-  const char* shape = is_tf32(configuration)          ? "k8.f32.tf32.tf32"
-                      : precision.starts_with("fp16") ? "k16.f32.f16.f16"
-                                                      : "k16.f32.bf16.bf16";
-  std::vector<std::string> names, operands;
-  for (int i = 0; i < columns / 2; ++i) {
-    names.push_back(fmt::format("%{}", i));
-    operands.push_back(fmt::format("\"+f\"(sums[{}])", i));
-  }
-  return fmt::format(
-      "__device__ __forceinline__ void kw_multiply(float (&sums)[{0}], unsigned long long a, unsigned long "
-      "long "
-      "b) {{\n"
-      "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, 0;\\n\"\n"
-      "               \"wgmma.mma_async.sync.aligned.m64n{1}{2} {{{3}}}, %{0}, %{4}, p, 1, 1{5};\\n}}\"\n"
-      "               : {6} : \"l\"(a), \"l\"(b));\n}}\n",
-      columns / 2, columns, shape, fmt::join(names, ", "), columns / 2 + 1,
-      is_tf32(configuration) ? "" : ", 0, 0", fmt::join(operands, ", "));
-}
-
 /// Registers of producers and consumers after the block has shared them out; 0: as the compiler has it.
 std::pair<int, int> registers(const Geometry& tiling) {
-  return tiling.warpgroups() == 2   ? std::pair{72, 216}
+  return tiling.warpgroups() == 2   ? std::pair{112, 192}
          : tiling.warpgroups() == 3 ? std::pair{56, 152}
                                     : std::pair{0, 0};
 }
@@ -62,9 +40,9 @@ std::string tiling_source(const Geometry& tiling, const Configuration& configura
   return fmt::format(
       "#define KW_CHUNK_ELEMENTS {}\n#define KW_TERMS {}\n#define KW_CHANNELS_FIRST {}\n"
       "#define KW_PRODUCER_REGISTERS {}\n#define KW_CONSUMER_REGISTERS {}\n#define KW_CLUSTER {}\n"
-      "#define KW_IS_FP16 {:d}\n#define KW_IS_BF16 {:d}\n",
+      "#define KW_IS_FP16 {:d}\n#define KW_IS_BF16 {:d}\n#define KW_STAGED_WORDS {}\n",
       tiling.chunk_elements, tiling.terms, tiling.channels_first, producer, consumer, cluster,
-      precision.starts_with("fp16"), precision.starts_with("bf16"));
+      precision.starts_with("fp16"), precision.starts_with("bf16"), producer > 100 ? 80 : 32);
 }
 
 /// Why the norm of an epilogue cannot be fused: the positions of a sample must fit in a cluster.
@@ -159,10 +137,11 @@ KernelInstance ImplicitGemmSm90::instantiate(const Problem& problem, const Confi
   const int cluster = epilogue.norm ? static_cast<int>(tiling.tile_groups()) : 1;
   const std::size_t vectors = (problem.bias ? 1 : 0) + (affine ? 2 : 0);
   KernelInstance instance;
-  instance.source = source_prelude(problem, configuration) + tiling_source(tiling, configuration, cluster) +
-                    epilogue.source(problem) + device_source("matrix_operands.cuh") +
-                    instruction_source(tiling.columns(), configuration) +
-                    device_source("implicit_gemm_sm90_geometry.h") + device_source("implicit_gemm_sm90.cuh");
+  instance.source =
+      source_prelude(problem, configuration) + tiling_source(tiling, configuration, cluster) +
+      epilogue.source(problem) + device_source("matrix_operands.cuh") +
+      warpgroup_instruction(tiling.columns(), configuration.text("precision"), LeftOperand::shared) +
+      device_source("implicit_gemm_sm90_geometry.h") + device_source("implicit_gemm_sm90.cuh");
   instance.packed_bytes = static_cast<std::size_t>(tiling.packed_weight_bytes()) +
                           4 * vectors * static_cast<std::size_t>(tiling.padded_channels());
   KernelLaunch pack{"implicit_gemm_sm90_pack", {1, 1, 1}, {256, 1, 1}, 0, {{Slot::parameter, 0}}};

@@ -4,14 +4,24 @@ namespace knobwise::implicit_gemm {
 
 /// What a thread fetches at once: entries that are neighbours along w.
 struct Item {
-  Staged values[kItemEntries][kVector];
+  /// Neighbours that one load fetches: along w, or along the channels.
+  static constexpr bool kAlongChannels = KW_NHWC && !KW_GATHER_TAPS;
+  static constexpr int kRun = !kAlongChannels ? kWidth : kGroupInputs % kVector == 0 && KW_C % kVector == 0 ? kVector : 1;
+  static constexpr bool kRunOfEntries = !KW_NHWC && !KW_GATHER_TAPS;
+  Neighbours<kRun> runs[kItemEntries * kVector / kRun];
+
+  /// Element e of the entry.
+  __device__ __forceinline__ Staged value(int entry, int e) const {
+    const int index = kRunOfEntries ? e * kRun + entry : entry * kVector + e;
+    return to_staged(runs[index / kRun].element(index % kRun));
+  }
 };
 
 constexpr int kRowItems = geometry().staged_w() / kItemEntries;
 constexpr int kStepItems = geometry().planes() * geometry().staged_d() * geometry().staged_h() * kRowItems;
 constexpr int kItems = ceil_div(kStepItems, kStagers);
 /// Items that a thread has under way at once.
-constexpr int kBatch = smaller(kItems, smaller(8, 1 + 63 / (kItemEntries * kVector)));
+constexpr int kBatch = smaller(kItems, smaller(8, 1 + KW_STAGED_REGISTERS / static_cast<int>(sizeof(Item) / 4)));
 
 /// Where an item lies: plane, then d, h and the first entry along w.
 struct ItemPlace {
@@ -40,61 +50,62 @@ __device__ __forceinline__ void fetch_item(Item& item, const Element* input, Tri
   const int d = (KW_EPILOGUE_REDUCE_DEPTH ? 0 : tile.d * KNOB_tile_d * KW_STRIDE_D) - KW_PAD_D + place.d;
   const int h = tile.h * KNOB_tile_h * KW_STRIDE_H - KW_PAD_H + place.h;
   const int w = tile.w * KNOB_tile_w * KW_STRIDE_W - KW_PAD_W - g.lead() + place.w * g.unit();
-  const bool row_inside = static_cast<unsigned>(d) < KW_D && static_cast<unsigned>(h) < KW_H;
+  const bool row_inside = place.plane < g.planes() && static_cast<unsigned>(d) < KW_D && static_cast<unsigned>(h) < KW_H;
   const InOffset position = (static_cast<InOffset>(d) * KW_H + h) * KW_W + w;
-#pragma unroll
-  for (int i = 0; i < kItemEntries; ++i)
-#pragma unroll
-    for (int e = 0; e < kVector; ++e) item.values[i][e] = 0;
 #if KW_GATHER_TAPS
   const int channel = first_channel + place.plane;
-  if (!row_inside || channel >= kGroupInputs) return;
 #pragma unroll
-  for (int e = 0; e < kVector; e += kWidth) {
-    if (static_cast<unsigned>(w + e) >= KW_W) continue;
-    const InOffset offset = KW_NHWC ? (position + e) * KW_C + channel
-                                    : channel * static_cast<InOffset>(kInPlane) + position + e;
-    load_elements<kWidth>(&item.values[0][e], input + offset);
-  }
+  for (int e = 0; e < kVector; e += kWidth)
+    item.runs[e / kWidth].load(input + (KW_NHWC ? (position + e) * KW_C + channel
+                                                : channel * static_cast<InOffset>(kInPlane) + position + e),
+                               row_inside && channel < kGroupInputs && static_cast<unsigned>(w + e) < KW_W);
 #else
   const int channel = first_channel + place.plane * kVector;
-  if (!row_inside || static_cast<unsigned>(w) >= KW_W) return;
-  if (kGroupInputs % KNOB_input_channels_per_step != 0 && channel >= kGroupInputs) return;
-  if constexpr (KW_NHWC) {
+  const bool inside = row_inside && static_cast<unsigned>(w) < KW_W;
+  const Element* source =
+      input + (KW_NHWC ? position * KW_C + channel
+                       : static_cast<InOffset>(channel) * static_cast<InOffset>(kInPlane) + position);
+  constexpr bool kWhole = kGroupInputs % kVector == 0 && kGroupInputs % KNOB_input_channels_per_step == 0;
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      const Element* source = input + ((position + i) * KW_C + channel);
-      if constexpr (kGroupInputs % kVector == 0 && KW_C % kVector == 0) {
-        load_elements<kVector>(item.values[i], source);
-      } else {
+  for (int i = 0; i < (Item::kRunOfEntries ? 1 : kItemEntries); ++i)
 #pragma unroll
-        for (int e = 0; e < kVector; ++e)
-          if (channel + e < kGroupInputs) load_elements<1>(&item.values[i][e], source + e);
-      }
-    }
-  } else {
-    const Element* source = input + (static_cast<InOffset>(channel) * static_cast<InOffset>(kInPlane) + position);
-#pragma unroll
-    for (int e = 0; e < kVector; ++e) {
-      if (kGroupInputs % kVector != 0 && channel + e >= kGroupInputs) continue;
-      Staged row[kWidth];
-      load_elements<kWidth>(row, source + e * kInPlane);
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) item.values[i][e] = row[i];
-    }
-  }
+    for (int e = 0; e < kVector; e += Item::kAlongChannels ? Item::kRun : 1)
+      item.runs[Item::kRunOfEntries ? e : (i * kVector + e) / Item::kRun].load(
+          source + (KW_NHWC ? static_cast<InOffset>(i) * KW_C + e : e * static_cast<InOffset>(kInPlane)),
+          inside && (kWhole || channel + e < kGroupInputs));
 #endif
 }
 
+/// Neighbouring entries of a lane are written in turns, so that no two lanes of an access meet in a bank.
 __device__ __forceinline__ void deposit_item(unsigned char* buffer, const Item& item, const ItemPlace& place) {
+  Entry entries[kItemEntries];
 #pragma unroll
-  for (int i = 0; i < kItemEntries; ++i)
-    store_entry(buffer + (place.entry() + i) * kEntryBytes, make_entry(item.values[i]));
+  for (int i = 0; i < kItemEntries; ++i) {
+    Staged values[kVector];
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) values[e] = item.value(i, e);
+    entries[i] = make_entry(values);
+  }
+  unsigned char* target = buffer + place.entry() * kEntryBytes;
+  if constexpr (kItemEntries == 2) {
+    const bool swap = (threadIdx.x & (kEntryBytes == 16 ? 4 : 8)) != 0;
+    Entry first, second;
+#pragma unroll
+    for (int i = 0; i < 2 * kSplits; ++i) {
+      first.words[i] = swap ? entries[kItemEntries - 1].words[i] : entries[0].words[i];
+      second.words[i] = swap ? entries[0].words[i] : entries[kItemEntries - 1].words[i];
+    }
+    store_entry(target + (swap ? kEntryBytes : 0), first);
+    store_entry(target + (swap ? 0 : kEntryBytes), second);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kItemEntries; ++i) store_entry(target + i * kEntryBytes, entries[i]);
+  }
 }
 
 /// One step of one tile: what to stage.
 struct Step {
-  Triple tile;
+  TilePlace place;
   int channel_step;
   bool first, last;  ///< Of its tile.
 };
@@ -103,15 +114,15 @@ struct Step {
 __device__ __forceinline__ int steps_of(const BlockOrigin& block) {
   constexpr Geometry g = geometry();
   if constexpr (KNOB_split_k > 1) return g.part_end(block.part) - g.part_begin(block.part);
-  return g.block_tiles(block.first_tile) * g.channel_steps();
+  return g.block_tiles(block) * g.channel_steps();
 }
 
 __device__ __forceinline__ Step step_at(const BlockOrigin& block, int index) {
   constexpr Geometry g = geometry();
   if constexpr (KNOB_split_k > 1)
-    return {g.tile_at(block.first_tile), g.part_begin(block.part) + index, index == 0, index == steps_of(block) - 1};
+    return {g.tile_at(block, 0), g.part_begin(block.part) + index, index == 0, index == steps_of(block) - 1};
   const int channel_step = index % g.channel_steps();
-  return {g.tile_at(block.first_tile + index / g.channel_steps()), channel_step, channel_step == 0,
+  return {g.tile_at(block, index / g.channel_steps()), channel_step, channel_step == 0,
           channel_step == g.channel_steps() - 1};
 }
 
@@ -123,8 +134,7 @@ __device__ __forceinline__ void stage_input(unsigned char* buffer, const Element
     Item items[kBatch];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i)
-      if ((first + i) * kStagers + thread < kStepItems)
-        fetch_item(items[i], input, step.tile, step.channel_step * KNOB_input_channels_per_step,
+      fetch_item(items[i], input, step.place.tile, step.channel_step * KNOB_input_channels_per_step,
                    item_place((first + i) * kStagers + thread));
 #pragma unroll
     for (int i = 0; i < kBatch; ++i)
@@ -144,8 +154,12 @@ __device__ __forceinline__ void stage_weights(unsigned char* buffer, const unsig
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target + offset), "l"(source + offset));
 }
 
+/// Ends with this thread's copies visible to the others after their next barrier.
 __device__ __forceinline__ void await_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
+#if KW_WARPGROUP
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
 }
 
 }  // namespace knobwise::implicit_gemm

@@ -81,28 +81,45 @@ __device__ __forceinline__ float word_value(unsigned word) {
 #endif
 }
 
-/// kCount neighbours in memory, as they are.
+/// kCount neighbours in memory, as they lie there. They are taken apart where they are used, so that nothing waits
+/// for them before.
 template <int kCount>
-__device__ __forceinline__ void load_raw(Element* elements, const Element* memory) {
-  constexpr int kBytes = kCount * static_cast<int>(sizeof(Element));
-  union {
-    Element elements[kCount];
-    unsigned words[kBytes >= 4 ? kBytes / 4 : 1];
-  } raw;
-  if constexpr (kBytes == 16) {
-    const uint4 v = __ldg(reinterpret_cast<const uint4*>(memory));
-    raw.words[0] = v.x, raw.words[1] = v.y, raw.words[2] = v.z, raw.words[3] = v.w;
-  } else if constexpr (kBytes == 8) {
-    const uint2 v = __ldg(reinterpret_cast<const uint2*>(memory));
-    raw.words[0] = v.x, raw.words[1] = v.y;
-  } else if constexpr (kBytes == 4) {
-    raw.words[0] = __ldg(reinterpret_cast<const unsigned*>(memory));
-  } else {
-    raw.elements[0] = __ldg(memory);
+struct Neighbours {
+  static constexpr int kBytes = kCount * static_cast<int>(sizeof(Element));
+  unsigned words[kBytes >= 4 ? kBytes / 4 : 1];
+
+  /// Those at `memory`, which is aligned to all of them; zeros if they are not `present`. Without a branch, since the
+  /// loads of a branch are awaited at its end once a warp has many under way.
+  __device__ __forceinline__ void load(const Element* memory, bool present) {
+    const int flag = present;
+    if constexpr (kBytes == 16) {
+      asm("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+          "@p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
+          : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+          : "l"(memory), "r"(flag));
+    } else if constexpr (kBytes == 8) {
+      asm("{\n.reg .pred p;\nsetp.ne.b32 p, %3, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\n"
+          "@p ld.global.nc.v2.b32 {%0, %1}, [%2];\n}"
+          : "=r"(words[0]), "=r"(words[1])
+          : "l"(memory), "r"(flag));
+    } else if constexpr (kBytes == 4) {
+      asm("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\nmov.b32 %0, 0;\n@p ld.global.nc.b32 %0, [%1];\n}"
+          : "=r"(words[0])
+          : "l"(memory), "r"(flag));
+    } else {
+      asm("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\nmov.b32 %0, 0;\n@p ld.global.nc.u16 %0, [%1];\n}"
+          : "=r"(words[0])
+          : "l"(memory), "r"(flag));
+    }
   }
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) elements[i] = raw.elements[i];
-}
+  __device__ __forceinline__ Element element(int i) const {
+#if KW_DTYPE_F32
+    return __uint_as_float(words[i]);
+#else
+    return static_cast<unsigned short>(words[i / 2] >> i % 2 * 16);
+#endif
+  }
+};
 
 /// Elements on their way to the operands: as they lie in memory if they are multiplied so, else as numbers.
 #if (KW_DTYPE_F16 && KNOB_precision_fp16) || (KW_DTYPE_BF16 && KNOB_precision_bf16)
@@ -117,18 +134,11 @@ __device__ __forceinline__ unsigned pair_word(float a, float b) {
 }
 #endif
 
-/// kCount neighbours in memory.
-template <int kCount>
-__device__ __forceinline__ void load_elements(Staged* values, const Element* memory) {
-  Element raw[kCount];
-  load_raw<kCount>(raw, memory);
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    if constexpr (sizeof(Staged) == sizeof(Element))
-      values[i] = raw[i];
-    else
-      values[i] = to_float(raw[i]);
-  }
+__device__ __forceinline__ Staged to_staged(Element element) {
+  if constexpr (sizeof(Staged) == sizeof(Element))
+    return element;
+  else
+    return to_float(element);
 }
 
 /// Elements that one access writes.

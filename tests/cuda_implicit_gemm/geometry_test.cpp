@@ -15,6 +15,7 @@ namespace {
 
 using implicit_gemm::BlockOrigin;
 using implicit_gemm::Geometry;
+using implicit_gemm::TilePlace;
 using implicit_gemm::Triple;
 
 /// The tilings of the default configuration and 25 others of a problem.
@@ -25,30 +26,33 @@ class TilingTest : public testing::TestWithParam<const char*> {
     const BoundSpace space = bind_space(cuda_implicit_gemm_family(), problem, cuda_target_info(90));
     for (const Configuration& configuration : some_configurations(space, 25, 7)) {
       SCOPED_TRACE(configuration.to_json());
-      check(implicit_gemm_tiling(problem, configuration));
+      // Few multiprocessors, so that blocks of several tiles do take several.
+      for (const int multiprocessors : {1, 5})
+        check(implicit_gemm_tiling(problem, configuration, multiprocessors));
       if (HasFatalFailure()) return;
     }
   }
 };
 
 /// Adds one to the count of every output that a lane computes of a tile.
-void count_outputs(const Geometry& g, const BlockOrigin& origin, Triple tile, int thread,
+void count_outputs(const Geometry& g, const BlockOrigin& origin, const TilePlace& place, int thread,
                    std::vector<int>& counts) {
   const int warp = thread / 32, lane = thread % 32;
+  const Triple tile = place.tile;
   const int position_warp = warp % g.position_warps(), channel_warp = warp / g.position_warps();
-  for (int p = 0; p < 2 * g.column_tiles(); ++p) {
+  for (int p = 0; p < g.lane_positions(); ++p) {
     const int position = g.result_position(position_warp, lane, p);
     if (position >= g.positions()) continue;
     const Triple at = g.position_at(position);
     const int d = tile.d * g.tile.d + at.d, h = tile.h * g.tile.h + at.h, w = tile.w * g.tile.w + at.w;
     if (d >= g.out.d || h >= g.out.h || w >= g.out.w) continue;
-    for (int c = 0; c < g.warp_channels / 8; ++c) {
+    for (int c = 0; c < g.lane_channels(); ++c) {
       const int channel =
           origin.channel_block * g.channels_per_block + g.result_channel(channel_warp, lane, c);
       if (channel >= g.outputs_per_group()) continue;
       const int k = origin.group * g.outputs_per_group() + channel;
       ++counts[static_cast<std::size_t>(
-          (((static_cast<std::int64_t>(origin.sample) * g.output_channels + k) * g.out.d + d) * g.out.h + h) *
+          (((static_cast<std::int64_t>(place.sample) * g.output_channels + k) * g.out.d + d) * g.out.h + h) *
               g.out.w +
           w)];
     }
@@ -61,12 +65,12 @@ TEST_P(TilingTest, MapsBlocksThreadsAndRegistersOneToOneOntoTheOutput) {
                             g.out.w);
     for (long long block = 0; block < g.blocks(); ++block) {
       const BlockOrigin origin = g.origin(static_cast<unsigned>(block));
-      for (int i = 0; i < g.block_tiles(origin.first_tile); ++i)
+      for (int i = 0; i < g.block_tiles(origin); ++i)
         for (int depth = 0; depth < (g.whole_depth ? g.out.d : 1); ++depth) {
-          Triple tile = g.tile_at(origin.first_tile + i);
-          if (g.whole_depth) tile.d = depth;
+          TilePlace place = g.tile_at(origin, i);
+          if (g.whole_depth) place.tile.d = depth;
           for (int thread = 0; thread < g.consumers(); ++thread)
-            count_outputs(g, origin, tile, thread, counts);
+            count_outputs(g, origin, place, thread, counts);
         }
     }
     // Every part of the reduction computes every output.
@@ -95,13 +99,26 @@ TEST_P(TilingTest, TakesEveryElementOfTheReductionOnce) {
         const Triple tap = g.element_tap(v, e);
         const int channel = g.element_channel(v, e);
         if (channel >= g.channels_per_step || tap.w >= g.filter.w) continue;
-        ++valid;
-        seen.insert({channel, tap.d, tap.h, tap.w});
+        for (int slice = 0; slice < g.slices(); ++slice) {
+          ++valid;
+          seen.insert({channel, tap.d + g.column_depth_tap(slice * g.channels_per_block), tap.h, tap.w});
+        }
       }
     const std::size_t all =
         static_cast<std::size_t>(g.channels_per_step) * g.filter.d * g.filter.h * g.filter.w;
     EXPECT_EQ(seen.size(), all);
     EXPECT_EQ(static_cast<std::size_t>(valid), all);
+  });
+}
+
+TEST_P(TilingTest, GivesEverySliceTheDepthTapOfItsOutput) {
+  for_each_tiling([](const Geometry& g) {
+    for (int phase = 0; phase < g.slices(); ++phase)
+      for (int slice = 0; slice < g.slices(); ++slice) {
+        const int column = g.phase_column(phase) + slice * g.channels_per_block;
+        ASSERT_LE(column + g.channels_per_block, g.weight_columns());
+        EXPECT_EQ(g.column_depth_tap(column), (phase - slice + g.slices()) % g.slices());
+      }
   });
 }
 

@@ -1,0 +1,130 @@
+// implicit_gemm: the matrix instructions of one step, for warpgroups (wgmma): rows are output positions, gathered
+// into registers; columns are output channels, their weights in shared memory.
+
+#if KW_WARPGROUP
+namespace knobwise::implicit_gemm {
+
+/// Instructions of a warpgroup along the positions: 64 each, 16 of every warp.
+constexpr int kRowTiles = KNOB_warp_positions / 16;
+constexpr int kColumns = geometry().slices() * KNOB_warp_channels, kWeightColumns = geometry().weight_columns();
+using Sums = float[kRowTiles][kColumns / 2];
+
+/// Sum of the lane's position p and channel c; slice s begins at channel s * kChannels.
+template <class AnySums>
+__device__ __forceinline__ auto& sum_of(AnySums& sums, int p, int c) {
+  return sums[p / 2][c / 2 * 4 + p % 2 * 2 + c % 2];
+}
+
+/// The lanes l ^ kChannelLanes, l ^ 2 * kChannelLanes .. hold the other channels of a lane's positions; those with l ^ kPositionLanes ..
+/// the other positions of its channels: kChannelSteps and kPositionSteps doublings.
+constexpr int kChannelLanes = 1, kChannelSteps = 2, kPositionLanes = 4, kPositionSteps = 3;
+
+/// Descriptor of a matrix in shared memory without swizzle, its reduction contiguous: the second 16 bytes of a
+/// row lie kWeightColumns rows further, the next 8 rows 128 bytes. Adding bytes / 16 moves it.
+__device__ __forceinline__ unsigned long long describe(unsigned address) {
+  return static_cast<unsigned long long>(address >> 4 & 0x3fff) | static_cast<unsigned long long>(kWeightColumns) << 16 |
+         static_cast<unsigned long long>(128 >> 4) << 32;
+}
+
+/// A lane's operands of one k step.
+using Operands = unsigned[kRowTiles][kSplits][4];
+
+__device__ __forceinline__ void load_operands(Operands& operands, const unsigned char* input,
+                                              const int (&columns)[kColumnTiles]) {
+#pragma unroll
+  for (int n = 0; n < kColumnTiles; ++n) {
+    const Entry entry = load_entry(input + columns[n]);
+#pragma unroll
+    for (int term = 0; term < kSplits; ++term)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) operands[n / 2][term][2 * i + n % 2] = entry.words[2 * term + i];
+  }
+}
+
+/// Queues the products of one k step; `weights` describes its weights for the warpgroup.
+__device__ __forceinline__ void queue_products(Sums& sums, const Operands& operands, unsigned long long weights) {
+  constexpr int kTerm = 2 * kWeightColumns;
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+    if constexpr (kSplits == 2) {  // the small terms first
+      kw_multiply(sums[m], operands[m][0], weights + kTerm);
+      kw_multiply(sums[m], operands[m][kSplits - 1], weights);
+    }
+    kw_multiply(sums[m], operands[m][0], weights);
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+template <int kPending>
+__device__ __forceinline__ void await_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+/// Offsets of the lane's vectors: in registers if they are few.
+struct Offsets {
+  static constexpr int kCount = geometry().k_steps();
+  static constexpr bool kHeld = kCount <= 12;
+  const int* table;
+  int held[kHeld ? kCount : 1];
+
+  /// `lane_table` holds the lane's vectors, 4 apart.
+  __device__ __forceinline__ explicit Offsets(const int* lane_table) : table(lane_table) {
+#pragma unroll
+    for (int k = 0; k < (kHeld ? kCount : 0); ++k) held[k] = table[4 * k];
+  }
+  __device__ __forceinline__ int operator[](int k) const {
+    k = smaller(k, kCount - 1);
+    return kHeld ? held[k] : table[4 * k];
+  }
+};
+
+/// A lane's operands on their way from shared memory: the instructions read one set while the next are loaded.
+struct Feed {
+  static constexpr int kSets = kRowTiles * kSplits <= 2 ? 3 : 2, kSteps = Offsets::kCount;
+  /// True if a step ends where the sets began: the first operands of the next can then be loaded at its end.
+  static constexpr bool kStepsFollow = kSteps % kSets == 0;
+  Operands sets[kSets];
+
+  __device__ __forceinline__ void begin(const unsigned char* input, const int (&columns)[kColumnTiles],
+                                        const Offsets& offsets) {
+#pragma unroll
+    for (int k = 0; k < kSets - 1; ++k) load_operands(sets[k], input + offsets[k], columns);
+  }
+};
+
+/// Adds the products of one step, whose feed has begun; that of the step at `next` begins where steps follow each
+/// other and there is one. `columns` are the byte offsets of the lane's columns; `step_weights` those of the block.
+__device__ __forceinline__ void multiply_step(Sums& sums, Feed& feed, const unsigned char* input,
+                                              const unsigned char* next, const int (&columns)[kColumnTiles],
+                                              const Offsets& offsets, const unsigned char* step_weights,
+                                              const Place& place) {
+  constexpr int kSteps = Feed::kSteps, kSets = Feed::kSets, kStep = 2 * kWeightColumns * kSplits;
+  constexpr int kUnroll = Offsets::kHeld ? ceil_div(kSteps, kSets) : KNOB_unroll;
+  // The same in all lanes, which the compiler cannot see.
+  const int channel_warp = geometry().channel_warps() == 1 ? 0 : __shfl_sync(0xffffffffu, place.channel_warp, 0);
+  const unsigned long long weights = describe(static_cast<unsigned>(__cvta_generic_to_shared(step_weights)) +
+                                              channel_warp * KNOB_warp_channels * 16);
+#pragma unroll kUnroll
+  for (int first = 0; first < kSteps; first += kSets)
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+      const int k = first + set;
+      if (k >= kSteps) break;
+      queue_products(sums, feed.sets[set], weights + k * kStep);
+      await_products<1>();
+      const int ahead = k + kSets - 1;
+      if (ahead < kSteps)
+        load_operands(feed.sets[(set + kSets - 1) % kSets], input + offsets[ahead], columns);
+      else if (Feed::kStepsFollow && next)
+        load_operands(feed.sets[(set + kSets - 1) % kSets], next + offsets[ahead - kSteps], columns);
+    }
+  await_products<0>();
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m)
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i) asm volatile("" : "+f"(sums[m][i])::"memory");
+}
+
+}  // namespace knobwise::implicit_gemm
+#endif
