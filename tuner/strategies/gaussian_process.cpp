@@ -134,7 +134,8 @@ CandidatePosterior::CandidatePosterior(const KernelParameters& parameters,
         static_cast<float>(std::exp(-parameters.log_lengths[static_cast<Eigen::Index>(feature_of[c])]));
   }
   candidates_ = candidates * scale_.asDiagonal();
-  explained_ = Eigen::ArrayXf::Zero(candidates_.rows());
+  rows_ = candidates_.rows();
+  explained_ = Eigen::ArrayXf::Zero(rows_);
 }
 
 Eigen::VectorXf CandidatePosterior::kernel(const Eigen::Ref<const Eigen::MatrixXf>& points,
@@ -162,32 +163,38 @@ void CandidatePosterior::add_trial(const Eigen::RowVectorXf& point) {
   factor_.row(count_).head(count_) = row.transpose();
   factor_(count_, count_) = pivot;
   points_.row(count_) = scaled;
-  similar_.col(count_) = kernel(candidates_, scaled);
-  solved_.col(count_) = (similar_.col(count_) - solved_.leftCols(count_) * row) / pivot;
-  explained_ += solved_.col(count_).array().square();
+  auto similar = similar_.col(count_).head(rows_);
+  auto solved = solved_.col(count_).head(rows_);
+  similar = kernel(candidates_.topRows(rows_), scaled);
+  solved = (similar - solved_.topLeftCorner(rows_, count_) * row) / pivot;
+  explained_.head(rows_) += solved.array().square();
   ++count_;
 }
 
 void CandidatePosterior::shrink(std::size_t trials) {
   for (; static_cast<std::size_t>(count_) > trials; --count_)
-    explained_ -= solved_.col(count_ - 1).array().square();
+    explained_.head(rows_) -= solved_.col(count_ - 1).head(rows_).array().square();
   if (summed_ > count_) label_sum_.resize(0);
 }
 
 void CandidatePosterior::add_candidates(const Eigen::MatrixXf& points) {
-  const Eigen::Index old = candidates_.rows(), added = points.rows();
-  candidates_.conservativeResize(old + added, Eigen::NoChange);
-  candidates_.bottomRows(added) = points * scale_.asDiagonal();
-  solved_.conservativeResize(old + added, Eigen::NoChange);
-  similar_.conservativeResize(old + added, Eigen::NoChange);
+  const Eigen::Index old = rows_, added = points.rows();
+  rows_ += added;
+  if (rows_ > candidates_.rows()) {
+    const Eigen::Index capacity = rows_ + rows_ / 4;
+    candidates_.conservativeResize(capacity, Eigen::NoChange);
+    solved_.conservativeResize(capacity, Eigen::NoChange);
+    similar_.conservativeResize(capacity, Eigen::NoChange);
+    explained_.conservativeResize(capacity);
+  }
+  candidates_.middleRows(old, added) = points * scale_.asDiagonal();
   for (Eigen::Index i = 0; i < count_; ++i)
-    similar_.col(i).tail(added) = kernel(candidates_.bottomRows(added), points_.row(i));
+    similar_.col(i).segment(old, added) = kernel(candidates_.middleRows(old, added), points_.row(i));
   const Eigen::MatrixXf rows = factor_.topLeftCorner(count_, count_)
                                    .triangularView<Eigen::Lower>()
                                    .solve(similar_.block(old, 0, added, count_).transpose());
   solved_.block(old, 0, added, count_) = rows.transpose();
-  explained_.conservativeResize(old + added);
-  explained_.tail(added) = rows.colwise().squaredNorm().transpose().array();
+  explained_.segment(old, added) = rows.colwise().squaredNorm().transpose().array();
 }
 
 CandidatePosterior::Prediction CandidatePosterior::predict(const Eigen::VectorXd& targets) const {
@@ -199,20 +206,22 @@ CandidatePosterior::Prediction CandidatePosterior::predict(const Eigen::VectorXd
   const Eigen::VectorXf residual = raw - center * ones;
   const float variance = (residual.squaredNorm() + 1) / static_cast<float>(known + 1);
   Prediction prediction;
-  prediction.mean = center + (solved_.leftCols(known) * residual).array();
-  prediction.deviation = (variance * ((1 - explained_).max(0.0f) + static_cast<float>(noise_))).sqrt();
+  prediction.mean = center + (solved_.topLeftCorner(rows_, known) * residual).array();
+  prediction.deviation =
+      (variance * ((1 - explained_.head(rows_)).max(0.0f) + static_cast<float>(noise_))).sqrt();
   return prediction;
 }
 
 Eigen::ArrayXf CandidatePosterior::smooth(const Eigen::VectorXf& labels, float prior) {
   const Eigen::Index known = labels.size();
-  if (label_sum_.size() != candidates_.rows() || summed_ > known) {
+  if (label_sum_.size() != rows_ || summed_ > known) {
     summed_ = 0;
-    similar_sum_ = label_sum_ = Eigen::VectorXf::Zero(candidates_.rows());
+    similar_sum_ = label_sum_ = Eigen::VectorXf::Zero(rows_);
   }
   for (; summed_ < known; ++summed_) {
-    similar_sum_ += similar_.col(summed_);
-    label_sum_ += labels[summed_] * similar_.col(summed_);
+    const auto similar = similar_.col(summed_).head(rows_);
+    similar_sum_ += similar;
+    label_sum_ += labels[summed_] * similar;
   }
   return (prior + label_sum_.array()) / (1 + similar_sum_.array());
 }

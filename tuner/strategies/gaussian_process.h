@@ -34,7 +34,7 @@ class CandidatePosterior {
                      const Eigen::MatrixXf& candidates);
 
   std::size_t trials() const { return static_cast<std::size_t>(count_); }
-  std::size_t candidates() const { return static_cast<std::size_t>(candidates_.rows()); }
+  std::size_t candidates() const { return static_cast<std::size_t>(rows_); }
   void add_trial(const Eigen::RowVectorXf& point);
   /// Forgets the latest trials.
   void shrink(std::size_t trials);
@@ -57,8 +57,8 @@ class CandidatePosterior {
 
   Eigen::RowVectorXf scale_;  // 1 / length for each coordinate
   double noise_;
-  Eigen::Index count_ = 0;
-  Eigen::MatrixXf candidates_;  // scaled
+  Eigen::Index count_ = 0, rows_ = 0;  // trials and candidates
+  Eigen::MatrixXf candidates_;  // scaled; capacity beyond rows_, as in all that has a row for each candidate
   Eigen::MatrixXf points_;      // of trials, scaled; capacity beyond count_
   Eigen::MatrixXf factor_;      // lower Cholesky factor of the trials' kernel matrix, likewise
   Eigen::MatrixXf solved_;      // candidates x trials: kernel * inverse(factor') , likewise
