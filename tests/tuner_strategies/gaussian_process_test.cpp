@@ -63,7 +63,7 @@ void expect_equal(const CandidatePosterior::Prediction& prediction, const Refere
 TEST(CandidatePosterior, AddingTrialByTrialEqualsTheTextbookFormulas) {
   const Eigen::MatrixXf points = random_points(40, 1), candidates = random_points(25, 2);
   const Eigen::VectorXd targets = points.cast<double>().rowwise().sum().array().sin();
-  CandidatePosterior posterior(parameters(), kGroups, candidates);
+  CandidatePosterior posterior(parameters(), kGroups, candidates, 2);
   for (Eigen::Index i = 0; i < points.rows(); ++i) posterior.add_trial(points.row(i));
   expect_equal(posterior.predict(targets), Reference(points, targets, candidates));
 }
@@ -71,7 +71,7 @@ TEST(CandidatePosterior, AddingTrialByTrialEqualsTheTextbookFormulas) {
 TEST(CandidatePosterior, ForgetsTheLatestTrials) {
   const Eigen::MatrixXf points = random_points(20, 3), candidates = random_points(10, 4);
   const Eigen::VectorXd targets = points.col(0).cast<double>();
-  CandidatePosterior posterior(parameters(), kGroups, candidates);
+  CandidatePosterior posterior(parameters(), kGroups, candidates, 2);
   for (Eigen::Index i = 0; i < 12; ++i) posterior.add_trial(points.row(i));
   for (Eigen::Index i = 12; i < 20; ++i) posterior.add_trial(points.row(i));
   posterior.shrink(12);
@@ -84,7 +84,7 @@ TEST(CandidatePosterior, SmoothsLabelsByTheKernelHoweverTheTrialsCame) {
                         more = random_points(5, 3);
   const Eigen::VectorXf labels = Eigen::VectorXf::LinSpaced(12, -1, 2);
   constexpr float kPrior = 0.5f;
-  CandidatePosterior posterior(parameters(), kGroups, candidates);
+  CandidatePosterior posterior(parameters(), kGroups, candidates, 2);
   Eigen::MatrixXf all = candidates;
   const auto expect_smooth = [&](Eigen::Index known) {
     const Eigen::ArrayXf smoothed = posterior.smooth(labels.head(known), kPrior);

@@ -125,7 +125,7 @@ KernelParameters fit_parameters(const Eigen::MatrixXf& points, const Eigen::Vect
 
 CandidatePosterior::CandidatePosterior(const KernelParameters& parameters,
                                        const std::vector<std::size_t>& feature_of,
-                                       const Eigen::MatrixXf& candidates)
+                                       const Eigen::MatrixXf& candidates, std::size_t trials)
     : scale_(static_cast<Eigen::Index>(feature_of.size())),
       noise_(std::exp(parameters.log_noise) + kMinimumNoise),
       points_(0, candidates.cols()) {
@@ -133,9 +133,11 @@ CandidatePosterior::CandidatePosterior(const KernelParameters& parameters,
     scale_[static_cast<Eigen::Index>(c)] =
         static_cast<float>(std::exp(-parameters.log_lengths[static_cast<Eigen::Index>(feature_of[c])]));
   }
-  candidates_ = candidates * scale_.asDiagonal();
-  rows_ = candidates_.rows();
-  explained_ = Eigen::ArrayXf::Zero(rows_);
+  rows_ = candidates.rows();
+  grow_candidates();
+  grow_trials(static_cast<Eigen::Index>(trials));
+  candidates_.topRows(rows_) = candidates * scale_.asDiagonal();
+  explained_.head(rows_).setZero();
 }
 
 Eigen::VectorXf CandidatePosterior::kernel(const Eigen::Ref<const Eigen::MatrixXf>& points,
@@ -146,14 +148,23 @@ Eigen::VectorXf CandidatePosterior::kernel(const Eigen::Ref<const Eigen::MatrixX
   return (1 + distance + distance.square() / 3) * (-distance).exp();
 }
 
+void CandidatePosterior::grow_trials(Eigen::Index capacity) {
+  points_.conservativeResize(capacity, Eigen::NoChange);
+  factor_.conservativeResize(capacity, capacity);
+  solved_.conservativeResize(Eigen::NoChange, capacity);
+  similar_.conservativeResize(Eigen::NoChange, capacity);
+}
+
+void CandidatePosterior::grow_candidates() {
+  const Eigen::Index capacity = rows_ + rows_ / 4;
+  candidates_.conservativeResize(capacity, scale_.size());
+  solved_.conservativeResize(capacity, Eigen::NoChange);
+  similar_.conservativeResize(capacity, Eigen::NoChange);
+  explained_.conservativeResize(capacity);
+}
+
 void CandidatePosterior::add_trial(const Eigen::RowVectorXf& point) {
-  if (count_ == points_.rows()) {
-    const Eigen::Index capacity = std::max<Eigen::Index>(32, 2 * count_);
-    points_.conservativeResize(capacity, candidates_.cols());
-    factor_.conservativeResize(capacity, capacity);
-    solved_.conservativeResize(candidates_.rows(), capacity);
-    similar_.conservativeResize(candidates_.rows(), capacity);
-  }
+  if (count_ == points_.rows()) grow_trials(std::max<Eigen::Index>(32, 2 * count_));
   const Eigen::RowVectorXf scaled = point * scale_.asDiagonal();
   const Eigen::VectorXf row = factor_.topLeftCorner(count_, count_)
                                   .triangularView<Eigen::Lower>()
@@ -180,13 +191,7 @@ void CandidatePosterior::shrink(std::size_t trials) {
 void CandidatePosterior::add_candidates(const Eigen::MatrixXf& points) {
   const Eigen::Index old = rows_, added = points.rows();
   rows_ += added;
-  if (rows_ > candidates_.rows()) {
-    const Eigen::Index capacity = rows_ + rows_ / 4;
-    candidates_.conservativeResize(capacity, Eigen::NoChange);
-    solved_.conservativeResize(capacity, Eigen::NoChange);
-    similar_.conservativeResize(capacity, Eigen::NoChange);
-    explained_.conservativeResize(capacity);
-  }
+  if (rows_ > candidates_.rows()) grow_candidates();
   candidates_.middleRows(old, added) = points * scale_.asDiagonal();
   for (Eigen::Index i = 0; i < count_; ++i)
     similar_.col(i).segment(old, added) = kernel(candidates_.middleRows(old, added), points_.row(i));

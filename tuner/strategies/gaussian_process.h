@@ -29,9 +29,9 @@ KernelParameters fit_parameters(const Eigen::MatrixXf& points, const Eigen::Vect
 /// candidates).
 class CandidatePosterior {
  public:
-  /// `candidates`: one row for each. Memory: candidates x trials floats.
+  /// `candidates`: one row for each; `trials`: as many as are expected. Memory: candidates x trials floats.
   CandidatePosterior(const KernelParameters& parameters, const std::vector<std::size_t>& feature_of,
-                     const Eigen::MatrixXf& candidates);
+                     const Eigen::MatrixXf& candidates, std::size_t trials);
 
   std::size_t trials() const { return static_cast<std::size_t>(count_); }
   std::size_t candidates() const { return static_cast<std::size_t>(rows_); }
@@ -54,6 +54,9 @@ class CandidatePosterior {
  private:
   Eigen::VectorXf kernel(const Eigen::Ref<const Eigen::MatrixXf>& points,
                          const Eigen::Ref<const Eigen::RowVectorXf>& point) const;
+
+  void grow_trials(Eigen::Index capacity);
+  void grow_candidates();
 
   Eigen::RowVectorXf scale_;  // 1 / length for each coordinate
   double noise_;

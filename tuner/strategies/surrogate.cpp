@@ -91,9 +91,10 @@ void Surrogate::rebuild(const TrialBook& book) {
   parameters_ = fit_parameters(encoding_.encode(fitted), targets_of(times_of(fitted, book)),
                                encoding_.feature_of(), parameters_);
   choose_candidates(fastest, book);
-  posterior_.emplace(parameters_, encoding_.feature_of(), encoding_.encode(candidates_));
   rows_ = by_time(book, false);
   thin(rows_, kMaximumTrials, random_);
+  posterior_.emplace(parameters_, encoding_.feature_of(), encoding_.encode(candidates_),
+                     rows_.size() + kMostNew);
   for (std::uint64_t index : rows_) posterior_->add_trial(encoding_.encode(index));
   known_rows_ = rows_.size();
   learnt_ = book.results().size();
@@ -104,7 +105,7 @@ void Surrogate::choose_candidates(const std::vector<std::uint64_t>& fastest, con
     candidates_.resize(space_.size());
     std::iota(candidates_.begin(), candidates_.end(), 0);
   } else {
-    candidates_ = space_.sample(effort_.candidates, random_);
+    candidates_ = space_.sample(effort_.candidates / 2, random_);
     for (std::size_t i = 0; i < std::min(kCentres, fastest.size()); ++i) {
       const auto near = space_.neighbours(fastest[i], Neighbourhood::hamming);
       candidates_.insert(candidates_.end(), near.begin(), near.end());

@@ -17,7 +17,7 @@ namespace knobwise {
 
 /// How much effort a model takes. A value type.
 struct SurrogateEffort {
-  std::size_t candidates;  ///< Considered at a time: the whole space up to twice this, else a sample.
+  std::size_t candidates;  ///< Considered at a time: the whole space up to twice this, else a sample of half.
   std::size_t fitted;      ///< Trials that the parameters are fitted to, at most.
   double growth;           ///< Parameters are fitted again when there are this many times more trials.
 };
