@@ -36,6 +36,14 @@ TEST(ImplicitGemmFamily, SaysWhyAProblemIsNotSupported) {
   EXPECT_THAT(reason("conv2d n=1 c=1 h=2000 w=2000 k=8 r=999 s=999"), Optional(HasSubstr("shared memory")));
 }
 
+TEST(ImplicitGemmFamily, BeginsWithWarpgroupsWhereFiltersAreLargeAndTheDeviceHasThem) {
+  for (const auto& [capability, instruction] : {std::pair{80, "mma"}, {89, "mma"}, {90, "wgmma"}}) {
+    const BoundSpace space = bind_space(cuda_implicit_gemm_family(), Problem::parse(kReferenceProblems[0]),
+                                        cuda_target_info(capability));
+    EXPECT_EQ(space.configuration(space.default_index()).text("instruction"), instruction) << capability;
+  }
+}
+
 TEST(ImplicitGemmFamily, OffersConfigurationsForEverySupportedProblem) {
   for (const char* line : kExactProblems) EXPECT_GT(space_of(line).size(), 0u) << line;
   for (const char* line : kExactMatrixProblems) EXPECT_GT(space_of(line).size(), 0u) << line;
