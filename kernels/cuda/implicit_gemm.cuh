@@ -17,8 +17,9 @@ __device__ __forceinline__ Entry weight_entry(const Element* weights, int stage,
     const Triple tap = g.element_tap(v, e);
     const bool valid = v < g.vectors() && in_step < KNOB_input_channels_per_step && c < kGroupInputs &&
                        channel < kGroupOutputs && tap.w < KW_S;
-    values[e] = valid ? to_staged(weights[(((row * kGroupInputs + c) * KW_T + tap.d + g.column_depth_tap(column)) * KW_R + tap.h) * KW_S + tap.w])
-                      : Staged{0};
+    const int depth = tap.d + g.column_depth_tap(column);
+    values[e] = Staged{0};
+    if (valid) values[e] = to_staged(weights[(((row * kGroupInputs + c) * KW_T + depth) * KW_R + tap.h) * KW_S + tap.w]);
   }
   return make_entry(values);
 }

@@ -95,7 +95,8 @@ __device__ __forceinline__ void channel_totals(const Results& results, const flo
       if (place.valid(p)) sum += kPower == 1 ? x : x * x;
     }
     for (int step = 0; step < kPositionSteps; ++step) sum += __shfl_xor_sync(0xffffffffu, sum, kPositionLanes << step);
-    if ((place.lane & ((kPositionLanes << kPositionSteps) - kPositionLanes)) == 0) partial[place.channel(c) * kPositionWarps + place.position_warp] = sum;
+    constexpr int kOthers = (kPositionLanes << kPositionSteps) - kPositionLanes;
+    if ((place.lane & kOthers) == 0) partial[place.channel(c) * kPositionWarps + place.position_warp] = sum;
   }
   consumer_barrier();
   for (int channel = threadIdx.x; channel < kBlockChannels; channel += kConsumers) {

@@ -55,7 +55,8 @@ struct Feed {
   __device__ __forceinline__ void begin(const unsigned char*, const int (&)[kColumnTiles], const Offsets&) {}
 };
 
-/// Adds the products of one step. `input` is the buffer; `columns` the byte offsets of the lane's columns; `step_weights` those of the block.
+/// Adds the products of one step. `input` is the buffer; `columns` the byte offsets of the lane's columns;
+/// `step_weights` those of the block.
 __device__ __forceinline__ void multiply_step(Sums& sums, Feed&, const unsigned char* input, const unsigned char*,
                                               const int (&columns)[kColumnTiles], const Offsets& offsets,
                                               const unsigned char* step_weights, const Place& place) {
