@@ -27,8 +27,8 @@ struct ErrorMetrics {
   double frac_outside =
       0;  ///< Share of elements with not |out - ref| <= 1e-4 + 1e-4 |ref|; NaN counts as outside.
   std::int64_t checked = 0;
-  std::int64_t nans =
-      0;  ///< Output not a number where the reference is one; the other metrics leave these out.
+  std::int64_t nans = 0;  ///< Output not a number where the reference is one, or the other way round; the
+                          ///< other metrics leave these out.
 };
 
 /// Adds up errors element by element; a value type, not thread-safe (accumulate one per thread, then merge).

@@ -171,7 +171,7 @@ class Parser {
 
  private:
   // Deep nesting would exhaust the stack long before anybody could read it.
-  static constexpr int kMaximumDepth = 200;
+  static constexpr int kMaximumDepth = 200, kMaximumLinks = 10000;
 
   const Token& token() const { return tokens_[at_]; }
   std::size_t start() const { return token().offset; }
@@ -209,6 +209,12 @@ class Parser {
     return static_cast<NodeId>(tree_.nodes.size() - 1);
   }
 
+  // A chain like a + a + .. is a tree as deep as it is long.
+  void add_link() {
+    if (++links_ > kMaximumLinks)
+      fail(fmt::format("more than {} operators in one expression", kMaximumLinks));
+  }
+
   NodeId conditional() {
     if (++depth_ > kMaximumDepth) fail("nested too deeply");
     const std::size_t begin = start();
@@ -230,6 +236,7 @@ class Parser {
     const std::size_t begin = start();
     NodeId left = binary(level + 1);
     while (token().level == level) {
+      add_link();
       const Operation operation = token().operation;
       ++at_;
       const NodeId right = binary(level + 1);
@@ -303,6 +310,7 @@ class Parser {
     const std::size_t begin = start();
     NodeId result = atom();
     while (accept("[")) {
+      add_link();
       std::optional<NodeId> position;
       if (!is(":")) position = conditional();
       const bool is_slice = is(":");
@@ -538,7 +546,7 @@ class Parser {
   SyntaxTree& tree_;
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
-  int depth_ = 0;
+  int depth_ = 0, links_ = 0;
 };
 
 }  // namespace

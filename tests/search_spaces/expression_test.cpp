@@ -207,6 +207,12 @@ TEST(Expression, HostileTextEndsInAnError) {
   EXPECT_THROW(Expression::parse(std::string(100000, '(')), UserError);
   EXPECT_THROW(Expression::parse(std::string(100000, '-') + "1"), UserError);
   EXPECT_THROW(Expression::parse(std::string(100000, '[')), UserError);
+  // Chains are as deep as they are long.
+  for (const char* link : {"+a", "-1", " and a", "[0]"}) {
+    std::string chain = "a";
+    for (int i = 0; i < 100000; ++i) chain += link;
+    EXPECT_THROW(Expression::parse(chain), UserError) << link;
+  }
   EXPECT_THROW(evaluated("len(range(10 ** 15))"), UserError);
   EXPECT_THROW(evaluated("len('x' * 10 ** 15)"), UserError);
 }

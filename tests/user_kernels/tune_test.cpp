@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <map>
 
@@ -166,6 +168,49 @@ TEST_F(UserTuning, AReferenceThatFailsIsOneClearError) {
   EXPECT_THAT(unwritten.err, HasSubstr("writes nothing to y"));
 }
 
+TEST_F(UserTuning, AReferenceThatEndsTheProcessIsOneClearError) {
+  for (const char* body : {"*(volatile int*)0 = 1;", "_exit(0);"}) {
+    files_.write(
+        "double.cpp",
+        std::string("#include <unistd.h>\nvoid double_all(float*, const float*, int) { ") + body + " }");
+    const CommandResult result = tune(double_kernel());
+    EXPECT_EQ(result.status, 2) << body;
+    EXPECT_THAT(result.err, HasSubstr("my.T1.json: while the kernel ran that the results are compared with"));
+    EXPECT_THAT(result.err, HasSubstr("give ReferenceArguments or a ReferenceKernel"));
+  }
+}
+
+TEST_F(UserTuning, AReferenceThatDoesNotEndCanBeInterrupted) {
+  files_.write("double.cpp",
+               std::string("void double_all(float*, const float*, int) { for (;;) asm volatile(\"\"); }"));
+  const pid_t pid = start_knobwise({"tune", "--kernel", files_.write("my.T1.json", double_kernel()).string(),
+                                    "--jobs", "1", "--db", output_ / "user.db"},
+                                   output_);
+  usleep(3'000'000);
+  kill(pid, SIGINT);
+  const auto start = std::chrono::steady_clock::now();
+  const CommandResult result = finish(pid, output_);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_THAT(result.err, HasSubstr("interrupted"));
+}
+
+TEST_F(UserTuning, WhatOnlySomeConfigurationsWriteIsSaidOfBoth) {
+  files_.write("double.cpp",
+               std::string("void double_all(float* y, const float* x, int n) {\n"
+                           "  for (int i = 0; i < (piece == 128 ? 1 : n); ++i) y[i] = 2 * x[i];\n}\n"));
+  json file = double_kernel();
+  const CommandResult result = tune(file, {"--strategy", "exhaustive"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Store store = Store::open(output_ / "user.db", Store::Mode::read_only);
+  int failed = 0;
+  for (const TrialRecord& trial : store.session_trials(store.sessions().front().id)) {
+    if (trial.status == TrialStatus::ok) continue;
+    ++failed;
+    EXPECT_THAT(trial.reason, HasSubstr("or the other way round"));
+  }
+  EXPECT_EQ(failed, 2);
+}
+
 TEST_F(UserTuning, AKernelThatReadsItsOutputGetsItFreshEveryTime) {
   json file = double_kernel();
   file["KernelSpecification"]["Arguments"][0].merge_patch(
@@ -216,6 +261,7 @@ TEST_F(UserTuning, WrongRequestsSayWhatToDo) {
   expect({"tune", "user:", "--device", "cpu"}, "needs the name of a kernel");
   expect({"run", "user:double_it size=1000", "--device", "cpu"}, "is a user's own kernel");
   expect({"tune", "--kernel", file, "--family", "direct_conv"}, "--family does not go with --kernel");
+  expect({"tune", "--kernel", ""}, "--kernel: the path is empty");
   expect({"tune", "--kernel", "none.T1.json"}, "none.T1.json: cannot be read");
   expect({"tune", "--kernel", file, "--device", "cuda:0"}, "there is no device 'cuda:0' here; there is: cpu");
 }

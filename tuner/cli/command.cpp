@@ -220,7 +220,9 @@ const UserKernel* chosen_kernel(const Variables& variables) {
   std::optional<ProblemSize> size;
   if (sized) size = parse_problem_size(variables["problem-size"].as<std::string>(), "--problem-size");
   static std::unique_ptr<UserKernel> kernel;
-  kernel = UserKernel::load(variables["kernel"].as<std::string>(), size);
+  const std::string& file = variables["kernel"].as<std::string>();
+  if (file.empty()) throw UserError("--kernel: the path is empty; give a T1 file with a KernelSpecification");
+  kernel = UserKernel::load(file, size);
   register_family(*kernel);
   return kernel.get();
 }

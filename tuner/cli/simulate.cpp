@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -106,10 +107,10 @@ int simulate(const std::vector<std::string>& arguments) {
             simulate_options());
   if (!variables) return kSuccess;
   const std::string strategy = (*variables)["strategy"].as<std::string>();
-  const std::size_t max_trials = positive(*variables, "max-trials");
-  const std::size_t repeats = positive(*variables, "repeats");
+  const std::size_t asked = positive(*variables, "max-trials"), repeats = positive(*variables, "repeats");
   const BoundSpace space = SearchSpace::load(required(*variables, "space")).bind();
   space.default_index();  // says which constraint excludes everything
+  const std::size_t max_trials = std::min<std::size_t>(asked, space.size());
   const Recording recording = load_recording(required(*variables, "recorded"), space);
   std::vector<std::string> strategies{strategy};
   if (strategy == "all") {

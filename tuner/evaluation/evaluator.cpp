@@ -37,7 +37,7 @@ Evaluator::Evaluator(EvaluatorOptions options)
   setup["seed"] = options_.seed;
   for (std::size_t group = 0; group < options_.groups.size(); ++group) {
     for (const std::string& device : options_.groups[group].names)
-      lanes_.push_back({group, MeasuringWorker(options_.executable, device, setup)});
+      lanes_.push_back({group, MeasuringWorker(options_.executable, device, setup, options_.interrupted)});
   }
   for (Lane& lane : lanes_) lane.worker.launch();
   for (Lane& lane : lanes_) lane.worker.wait_until_open();

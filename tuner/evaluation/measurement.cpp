@@ -68,9 +68,10 @@ void Measurement::verify(Executable& executable, const Candidate& candidate, Tri
       throw TrialError("out_of_bounds", fmt::format("wrote outside its {} buffer", buffer->purpose()));
     }
     if (metrics.nans > 0) {
-      throw TrialError("wrong_result",
-                       fmt::format("{} of {} checked outputs are NaN or were never written ({} inputs)",
-                                   metrics.nans, metrics.checked, to_string(distribution)));
+      throw TrialError("wrong_result", fmt::format("{} of {} checked outputs are NaN or were never written "
+                                                   "where the reference is a number, or the "
+                                                   "other way round ({} inputs)",
+                                                   metrics.nans, metrics.checked, to_string(distribution)));
     }
     if (!(metrics.rel_fro <= bound)) {
       throw TrialError(

@@ -1,6 +1,7 @@
 // The process that measures on one device, started again whenever it is lost.
 #pragma once
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -14,13 +15,18 @@ namespace knobwise {
 class MeasuringWorker {
  public:
   /// Starts nothing yet. `executable` is what the worker runs; `problem` what it is told of the problem (see
-  /// run_measure_worker()), besides the device.
-  MeasuringWorker(std::string executable, std::string device, nlohmann::json problem)
-      : executable_(std::move(executable)), device_(std::move(device)), problem_(std::move(problem)) {}
+  /// run_measure_worker()), besides the device. Waiting ends when `interrupted` is there and not 0.
+  MeasuringWorker(std::string executable, std::string device, nlohmann::json problem,
+                  const volatile std::sig_atomic_t* interrupted)
+      : executable_(std::move(executable)),
+        device_(std::move(device)),
+        problem_(std::move(problem)),
+        interrupted_(interrupted) {}
 
   /// Starts a process in place of the present one, and lets it open the device while the caller goes on.
   void launch();
-  /// Waits until the launched process holds the problem. Throws UserError when the device cannot,
+  /// Waits until the launched process holds the problem. Throws UserError when the device cannot, when the
+  /// user's kernel that gives the reference ends the process or does not end, and when interrupted;
   /// std::runtime_error when the process keeps dying.
   void wait_until_open();
   void restart() {
@@ -33,8 +39,11 @@ class MeasuringWorker {
   WorkerProcess& process() { return *process_; }
 
  private:
+  [[noreturn]] void fail_to_open(const std::string& how) const;
+
   std::string executable_, device_;
   nlohmann::json problem_;
+  const volatile std::sig_atomic_t* interrupted_;
   std::optional<WorkerProcess> process_;
 };
 
