@@ -77,11 +77,13 @@ class BoundSpace {
   /// counts with its first value. Throws UserError if the space is empty.
   std::uint64_t default_index() const;
 
+  /// Throws UserError, which names what excludes everything, if the space is empty.
+  void require_configurations() const;
+
  private:
   friend class SearchSpace;
   struct Data;
   explicit BoundSpace(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
-  void require_configurations() const;
 
   std::shared_ptr<const Data> data_;
 };

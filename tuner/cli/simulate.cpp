@@ -109,7 +109,7 @@ int simulate(const std::vector<std::string>& arguments) {
   const std::string strategy = (*variables)["strategy"].as<std::string>();
   const std::size_t asked = positive(*variables, "max-trials"), repeats = positive(*variables, "repeats");
   const BoundSpace space = SearchSpace::load(required(*variables, "space")).bind();
-  space.default_index();  // says which constraint excludes everything
+  space.require_configurations();
   const std::size_t max_trials = std::min<std::size_t>(asked, space.size());
   const Recording recording = load_recording(required(*variables, "recorded"), space);
   std::vector<std::string> strategies{strategy};
