@@ -24,6 +24,101 @@ __device__ __forceinline__ Entry weight_entry(const Element* weights, int stage,
   return make_entry(values);
 }
 
+/// A block's operands: where they come from and where they lie in shared memory.
+struct BlockOperands {
+  static constexpr bool kWeightsOnce = KW_WEIGHTS_RESIDENT || geometry().channel_steps() == 1;
+  BlockOrigin block;
+  const Element* input;          ///< The group's first channel of the first sample.
+  const unsigned char* weights;  ///< Packed, those of the block.
+  unsigned char* shared;
+
+  __device__ __forceinline__ unsigned char* input_buffer(int step) const {
+    constexpr Geometry g = geometry();
+    return shared + g.input_begin() + step % kBuffers * g.input_bytes();
+  }
+  __device__ __forceinline__ unsigned char* weight_buffer(int step) const {
+    constexpr Geometry g = geometry();
+    const int buffer = KW_WEIGHTS_RESIDENT ? step % g.channel_steps() : g.channel_steps() == 1 ? 0 : step % kBuffers;
+    return shared + g.weights_begin() + buffer * g.weight_step_bytes();
+  }
+  __device__ __forceinline__ const unsigned char* step_weights(int step, const Step& at) const {
+    return KW_WEIGHTS_SHARED ? weight_buffer(step)
+                             : weights + static_cast<long long>(at.channel_step) * geometry().weight_step_bytes();
+  }
+  /// Stages the weights that stay; all threads.
+  __device__ __forceinline__ void stage_weights_once(int thread) const {
+    constexpr Geometry g = geometry();
+    if (!KW_WEIGHTS_SHARED || !kWeightsOnce) return;
+    for (int step = 0; step < g.channel_steps(); ++step)
+      stage_weights(shared + g.weights_begin() + step * g.weight_step_bytes(), weights, step, thread, kThreads);
+    await_copies();
+  }
+  /// Stages what a step needs besides; `stager` of kStagers.
+  __device__ __forceinline__ void stage(int step, int stager) const {
+    const Step at = step_at(block, step);
+    if (KW_WEIGHTS_SHARED && !kWeightsOnce)
+      stage_weights(weight_buffer(step), weights, at.channel_step, stager, kStagers);
+    stage_input(input_buffer(step), input + static_cast<long long>(at.place.sample) * KW_C * kInPlane, at, stager);
+    await_copies();
+  }
+};
+
+/// All that a thread of the producers does.
+__device__ __forceinline__ void produce(const BlockOperands& operands, int steps) {
+#if KW_PRODUCER_REGISTERS
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(KW_PRODUCER_REGISTERS));
+#endif
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    if (step >= kBuffers) barrier_sync(kEmptyBarrier + step % kBuffers, kThreads);
+    operands.stage(step, static_cast<int>(threadIdx.x) - kConsumers);
+    barrier_arrive(kFullBarrier + step % kBuffers, kThreads);
+  }
+}
+
+#if KW_EPILOGUE_REDUCE_DEPTH
+/// Multiplies every output depth of a step and folds its sums into the results. `columns` are the byte offsets of the
+/// lane's columns in `input`.
+#if KW_WALK_INPUTS
+__device__ __forceinline__ void walk_depths(Results& results, Sums& sums, Feed& feed, const float (&bias)[kChannels],
+                                            const unsigned char* input, const int (&columns)[kColumnTiles],
+                                            const Offsets& offsets, const unsigned char* weights, const Place& place) {
+  constexpr Geometry g = geometry();
+  constexpr int kDepthBytes = g.depth_pitch() * kEntryBytes;
+#pragma unroll
+  for (int slice = 0; slice < KW_T; ++slice) start_sums(sums, bias, slice);
+#pragma unroll 1
+  for (int first = 0; first < g.staged_d(); first += KW_T)
+#pragma unroll
+    for (int phase = 0; phase < KW_T; ++phase) {
+      const int depth = first + phase;
+      if (depth >= g.staged_d()) break;
+      const unsigned char* input_at = input + depth * kDepthBytes;
+      const unsigned char* next = depth + 1 < g.staged_d() ? input_at + kDepthBytes : nullptr;
+      if (depth == 0 || !Feed::kStepsFollow) feed.begin(input_at, columns, offsets);
+      start_sums(sums, bias, phase);
+      multiply_step(sums, feed, input_at, next, columns, offsets, weights + g.phase_column(phase) * 16, place);
+      if (depth >= KW_T - 1) fold_sums(results, sums, (phase + 1) % KW_T);
+    }
+}
+#else
+__device__ __forceinline__ void walk_depths(Results& results, Sums& sums, Feed& feed, const float (&bias)[kChannels],
+                                            const unsigned char* input, const int (&columns)[kColumnTiles],
+                                            const Offsets& offsets, const unsigned char* weights, const Place& place) {
+  constexpr int kDepthBytes = KW_STRIDE_D * geometry().depth_pitch() * kEntryBytes;
+#pragma unroll 1
+  for (int depth = 0; depth < KW_OD; ++depth) {
+    const unsigned char* input_at = input + depth * kDepthBytes;
+    const unsigned char* next = depth + 1 < KW_OD ? input_at + kDepthBytes : nullptr;
+    if (depth == 0 || !Feed::kStepsFollow) feed.begin(input_at, columns, offsets);
+    start_sums(sums, bias);
+    multiply_step(sums, feed, input_at, next, columns, offsets, weights, place);
+    fold_sums(results, sums);
+  }
+}
+#endif
+#endif
+
 }  // namespace knobwise::implicit_gemm
 
 /// Packs weights (rounded and split), bias and the norm's affine parameters, zeros where a tile reaches past
@@ -101,12 +196,12 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
   Place place{g.origin(blockIdx.x), {}, warp % g.position_warps(), warp / g.position_warps(),
               thread % 32};
   const int steps = steps_of(place.block);
-  const Element* group_input =
-      input + static_cast<long long>(place.block.group * kGroupInputs) * (KW_NHWC ? 1 : kInPlane);
-  const unsigned char* block_weights =
+  const BlockOperands operands{
+      place.block, input + static_cast<long long>(place.block.group * kGroupInputs) * (KW_NHWC ? 1 : kInPlane),
       reinterpret_cast<const unsigned char*>(packed) +
-      static_cast<long long>(place.block.group * g.channel_blocks() + place.block.channel_block) *
-          g.channel_steps() * g.weight_step_bytes();
+          static_cast<long long>(place.block.group * g.channel_blocks() + place.block.channel_block) *
+              g.channel_steps() * g.weight_step_bytes(),
+      shared};
 
   int* offsets = reinterpret_cast<int*>(shared);
   for (int v = thread; v < 4 * g.k_steps(); v += kThreads) offsets[v] = g.vector_offset(v) * kEntryBytes;
@@ -116,39 +211,10 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     const int position = g.column_position(place.position_warp, n, place.lane / 4);
     columns[n] = g.position_entry(g.position_at(position < g.positions() ? position : 0)) * kEntryBytes;
   }
-  const auto input_buffer = [&](int step) { return shared + g.input_begin() + step % kBuffers * g.input_bytes(); };
-  const auto weight_buffer = [&](int step) {
-    const int buffer = KW_WEIGHTS_RESIDENT ? step % g.channel_steps() : g.channel_steps() == 1 ? 0 : step % kBuffers;
-    return shared + g.weights_begin() + buffer * g.weight_step_bytes();
-  };
-  constexpr bool kWeightsOnce = KW_WEIGHTS_RESIDENT || g.channel_steps() == 1;
-  const auto stage_step = [&](int step, int stager) {
-    const Step at = step_at(place.block, step);
-    if (KW_WEIGHTS_SHARED && !kWeightsOnce)
-      stage_weights(weight_buffer(step), block_weights, at.channel_step, stager, kStagers);
-    stage_input(input_buffer(step), group_input + static_cast<long long>(at.place.sample) * KW_C * kInPlane, at, stager);
-    await_copies();
-  };
-
-  if (KW_WEIGHTS_SHARED && kWeightsOnce) {
-    for (int step = 0; step < g.channel_steps(); ++step)
-      stage_weights(shared + g.weights_begin() + step * g.weight_step_bytes(), block_weights, step, thread, kThreads);
-    await_copies();
-  }
+  operands.stage_weights_once(thread);
   __syncthreads();
   if constexpr (kThreads > kConsumers) {
-    if (thread >= kConsumers) {
-#if KW_PRODUCER_REGISTERS
-      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(KW_PRODUCER_REGISTERS));
-#endif
-#pragma unroll 1
-      for (int step = 0; step < steps; ++step) {
-        if (step >= kBuffers) barrier_sync(kEmptyBarrier + step % kBuffers, kThreads);
-        stage_step(step, thread - kConsumers);
-        barrier_arrive(kFullBarrier + step % kBuffers, kThreads);
-      }
-      return;
-    }
+    if (thread >= kConsumers) return produce(operands, steps);
 #if KW_CONSUMER_REGISTERS
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(KW_CONSUMER_REGISTERS));
 #endif
@@ -161,15 +227,13 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
   for (int step = 0; step < steps; ++step) {
     if constexpr (kThreads == kConsumers) {
       if (step > 0) __syncthreads();
-      stage_step(step, thread);
+      operands.stage(step, thread);
       __syncthreads();
     } else {
       barrier_sync(kFullBarrier + step % kBuffers, kThreads);
     }
     const Step at = step_at(place.block, step);
-    const unsigned char* weights =
-        KW_WEIGHTS_SHARED ? weight_buffer(step)
-                          : block_weights + static_cast<long long>(at.channel_step) * g.weight_step_bytes();
+    const unsigned char* weights = operands.step_weights(step, at);
     Results results;
 #if KW_EPILOGUE_REDUCE_DEPTH
     float bias[kChannels];
@@ -178,41 +242,15 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     for (int p = 0; p < kPositions; ++p)
 #pragma unroll
       for (int c = 0; c < kChannels; ++c) results[p][c] = fold_identity();
-#if KW_WALK_INPUTS
-#pragma unroll
-    for (int slice = 0; slice < KW_T; ++slice) start_sums(sums, bias, slice);
-#pragma unroll 1
-    for (int first = 0; first < g.staged_d(); first += KW_T)
-#pragma unroll
-      for (int phase = 0; phase < KW_T; ++phase) {
-        const int depth = first + phase;
-        if (depth >= g.staged_d()) break;
-        const unsigned char* input_at = input_buffer(step) + depth * g.depth_pitch() * kEntryBytes;
-        const unsigned char* next = depth + 1 < g.staged_d() ? input_at + g.depth_pitch() * kEntryBytes : nullptr;
-        if (depth == 0 || !Feed::kStepsFollow) feed.begin(input_at, columns, lane_offsets);
-        start_sums(sums, bias, phase);
-        multiply_step(sums, feed, input_at, next, columns, lane_offsets, weights + g.phase_column(phase) * 16, place);
-        if (depth >= KW_T - 1) fold_sums(results, sums, (phase + 1) % KW_T);
-      }
-#else
-#pragma unroll 1
-    for (int depth = 0; depth < KW_OD; ++depth) {
-      const unsigned char* input_at = input_buffer(step) + depth * KW_STRIDE_D * g.depth_pitch() * kEntryBytes;
-      const unsigned char* next = depth + 1 < KW_OD ? input_at + KW_STRIDE_D * g.depth_pitch() * kEntryBytes : nullptr;
-      if (depth == 0 || !Feed::kStepsFollow) feed.begin(input_at, columns, lane_offsets);
-      start_sums(sums, bias);
-      multiply_step(sums, feed, input_at, next, columns, lane_offsets, weights, place);
-      fold_sums(results, sums);
-    }
-#endif
+    walk_depths(results, sums, feed, bias, operands.input_buffer(step), columns, lane_offsets, weights, place);
 #else
     if (at.first) {
       float bias[kChannels];
       load_bias(bias, packed, place);
       start_sums(sums, bias);
     }
-    feed.begin(input_buffer(step), columns, lane_offsets);
-    multiply_step(sums, feed, input_buffer(step), nullptr, columns, lane_offsets, weights, place);
+    feed.begin(operands.input_buffer(step), columns, lane_offsets);
+    multiply_step(sums, feed, operands.input_buffer(step), nullptr, columns, lane_offsets, weights, place);
 #endif
     if (kThreads > kConsumers && step + kBuffers < steps)
       barrier_arrive(kEmptyBarrier + step % kBuffers, kThreads);
