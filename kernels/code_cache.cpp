@@ -1,6 +1,7 @@
 #include "kernels/code_cache.h"
 
 #include <fmt/format.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -15,6 +16,8 @@
 #include <sstream>
 #include <utility>
 #include <vector>
+
+#include "search_spaces/user_error.h"
 
 namespace knobwise {
 namespace {
@@ -81,6 +84,15 @@ void write_code(const fs::path& path, const CompiledCode& code) {
   }
   fs::rename(temporary, path, error);
   if (error) fs::remove(temporary, error);
+}
+
+// As the system has it: a service's environment need not name it. Empty if it is not known.
+std::string home_of_user() {
+  passwd entry;
+  passwd* found = nullptr;
+  std::vector<char> texts(1 << 16);
+  if (getpwuid_r(geteuid(), &entry, texts.data(), texts.size(), &found) != 0 || !found) return "";
+  return entry.pw_dir;
 }
 
 struct Entry {
@@ -153,8 +165,12 @@ void CodeCache::trim() const {
 fs::path CodeCache::default_folder() {
   if (const char* folder = std::getenv("KNOBWISE_CACHE"); folder && *folder) return folder;
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return fs::path(cache) / "knobwise";
-  if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache" / "knobwise";
-  return fs::temp_directory_path() / "knobwise-cache";
+  const char* home = std::getenv("HOME");
+  const std::string folder = home && *home ? home : home_of_user();
+  // Nothing that others can write: what lies there is run.
+  if (folder.empty())
+    throw UserError("there is no folder for compiled code: set KNOBWISE_CACHE to one that is yours, or HOME");
+  return fs::path(folder) / ".cache" / "knobwise";
 }
 
 }  // namespace knobwise

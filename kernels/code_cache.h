@@ -34,7 +34,7 @@ class CodeCache {
   /// Removes every stored code; the number of files removed.
   std::int64_t clear() const;
 
-  /// $KNOBWISE_CACHE, else $XDG_CACHE_HOME/knobwise, else ~/.cache/knobwise.
+  /// $KNOBWISE_CACHE, else $XDG_CACHE_HOME/knobwise, else ~/.cache/knobwise. UserError if there is no home.
   static std::filesystem::path default_folder();
   static constexpr std::int64_t kDefaultLimit = std::int64_t{1} << 30;
 

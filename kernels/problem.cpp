@@ -83,7 +83,7 @@ std::string step_text(const EpilogueStep& step) {
       break;
     case StepForm::norm:
       if (step.op == EpilogueOp::group_norm) text += fmt::format(" groups={}", step.groups);
-      text += " eps=" + number_text(step.numbers.at(0));
+      if (!step.numbers.empty()) text += " eps=" + number_text(step.numbers[0]);
       if (step.affine) text += " affine";
       break;
   }

@@ -1,4 +1,7 @@
 // The C interface: statuses instead of exceptions.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -139,6 +142,14 @@ knobwise_status knobwise_open_with(const knobwise_options* options, knobwise_dis
 
 void knobwise_close(knobwise_dispatcher* dispatcher) {
   delete dispatcher;
+}
+
+knobwise_status knobwise_notes(const knobwise_dispatcher* dispatcher, char* text, size_t bytes) {
+  return guarded([&] {
+    require(dispatcher, "dispatcher");
+    require(text, "text");
+    copy_text(fmt::format("{}", fmt::join(dispatcher->dispatcher.notes(), "\n")), text, bytes);
+  });
 }
 
 knobwise_status knobwise_refresh(knobwise_dispatcher* dispatcher) {

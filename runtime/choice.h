@@ -26,6 +26,7 @@ struct Choice {
   PackedDescription packed;
   std::unique_ptr<Executable> executable;
   Provenance provenance = Provenance::reference;
+  std::uint32_t number_bytes = 0;  // of the problem's data type
   std::size_t input_bytes = 0;
   std::size_t output_bytes = 0;
   /// The period of its table that it was last found right in.

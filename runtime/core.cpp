@@ -50,6 +50,15 @@ bool same_software(const EnvironmentRecord& there, const DeviceInfo& device, boo
   return there.toolkit_version == here.toolkit_version && there.compiler == here.compiler;
 }
 
+// The schema gives every trial that succeeded a time above 0; a file can be made otherwise.
+double time_of(const TrialRecord& trial, const std::filesystem::path& database) {
+  if (trial.timing && trial.timing->time_us > 0 && std::isfinite(trial.timing->time_us))
+    return trial.timing->time_us;
+  throw UserError(
+      fmt::format("database '{}' has no time for trial {}, which succeeded: run 'knobwise db check'",
+                  database.string(), trial.id));
+}
+
 bool allows(const Requirement& requirement, const Configuration& configuration) {
   if (!requirement.deterministic) return true;
   const Value* deterministic = configuration.find("deterministic");
@@ -151,7 +160,21 @@ PlanDescription Core::describe(const Choice& choice) const {
   return description;
 }
 
+// Does what reads a database, as of one moment. One that cannot be read, whatever is wrong with it, costs a
+// note and is left alone for the rest of the decision: the others serve.
+template <class Read>
+void Core::read(Layer& layer, std::vector<std::string>& notes, Read read) {
+  if (layer.failed) return;
+  try {
+    layer.store.at_one_moment(read);
+  } catch (const std::exception& damage) {
+    layer.failed = true;
+    notes.push_back(damage.what());
+  }
+}
+
 Core::Decision Core::decide(const PlanKey& key) {
+  for (Layer& layer : layers_) layer.failed = false;
   std::vector<std::string> notes;
   for (Provenance step : kProvenances) {
     if (!key.requirement().allow.contains(step)) continue;
@@ -223,7 +246,7 @@ std::vector<TrialRecord> Core::ranked(const Store& store, std::int64_t problem, 
   std::erase_if(trials, [&](const TrialRecord& trial) {
     return trial.status != TrialStatus::ok || !meets(trial.errors, limits) || !current(trial);
   });
-  std::ranges::stable_sort(trials, {}, [](const TrialRecord& trial) { return trial.timing.value().time_us; });
+  std::ranges::stable_sort(trials, {}, [&](const TrialRecord& trial) { return time_of(trial, layer.path); });
   return trials;
 }
 
@@ -246,7 +269,7 @@ std::vector<Core::Proposal> Core::stored(Layer& layer, const std::string& line, 
       PlanDescription& description = proposal.description;
       description.configuration = Configuration::from_json(trial.configuration);
       if (!fits(key, *proposal.family, description.configuration)) continue;
-      description.predicted_us = trial.timing->time_us;
+      description.predicted_us = time_of(trial, layer.path);
       description.error = worst_of(trial.errors);
       description.database = layer.path.string();
       description.based_on = line;
@@ -270,14 +293,12 @@ std::vector<Core::Proposal> Core::exact(const PlanKey& key, std::vector<std::str
   // The very device in any layer comes before its twin under another name.
   for (const DeviceMatch match : {DeviceMatch::same_device, DeviceMatch::same_hardware}) {
     for (Layer& layer : layers_) {
-      try {
+      read(layer, notes, [&] {
         for (Proposal& proposal : stored(layer, line, key, match, match, &notes)) {
           proposal.description.provenance = Provenance::exact;
           found.push_back(std::move(proposal));
         }
-      } catch (const UserError& damage) {
-        notes.push_back(damage.what());  // the other layers serve
-      }
+      });
     }
   }
   return found;
@@ -301,11 +322,9 @@ std::vector<Core::Proposal> Core::nearest(const PlanKey& key, std::vector<std::s
     }
   };
   for (Layer& layer : layers_) {
-    try {
+    read(layer, notes, [&] {
       for (const auto& [id, record] : layer.store.problems()) consider(layer, record.line);
-    } catch (const UserError& damage) {
-      notes.push_back(damage.what());
-    }
+    });
   }
   std::stable_sort(neighbours.begin(), neighbours.end(),
                    [](const auto& a, const auto& b) { return a.distance < b.distance; });
@@ -313,12 +332,10 @@ std::vector<Core::Proposal> Core::nearest(const PlanKey& key, std::vector<std::s
   for (const Neighbour& neighbour : neighbours) {
     if (found.size() == kNeighbours) break;
     std::vector<Proposal> proposals;
-    try {
+    read(*neighbour.layer, notes, [&] {
       proposals = stored(*neighbour.layer, neighbour.line, key, DeviceMatch::same_device,
                          DeviceMatch::same_architecture, nullptr);
-    } catch (const UserError& damage) {
-      notes.push_back(damage.what());
-    }
+    });
     if (proposals.empty()) continue;
     Proposal& proposal = proposals.front();
     proposal.verified = false;
@@ -479,17 +496,16 @@ std::optional<Core::Decision> Core::realise(const PlanKey& key, Proposal proposa
     description.workspace_bytes = executable->workspace_bytes();
     description.packed_bytes = executable->packed_bytes();
     description.notes = notes;
-    const auto bytes = [&problem](const Extents& extents) {
-      return static_cast<std::size_t>(extents.elements()) * size_of(problem.dtype);
-    };
+    const std::size_t number_bytes = size_of(problem.dtype);
     std::unique_ptr<Choice> choice(
         new Choice{.hash = key.hash(),
                    .key = std::string(key.bytes()),
                    .packed = PackedDescription(description, family, known_texts(description.problem)),
                    .executable = std::move(executable),
                    .provenance = description.provenance,
-                   .input_bytes = bytes(problem.input_extents()),
-                   .output_bytes = bytes(problem.output_extents())});
+                   .number_bytes = static_cast<std::uint32_t>(number_bytes),
+                   .input_bytes = problem.input_extents().elements() * number_bytes,
+                   .output_bytes = problem.output_extents().elements() * number_bytes});
     return Decision{std::move(choice), std::move(description)};
   } catch (const std::exception& error) {
     // Whatever is wrong with this candidate, the next one may serve.

@@ -45,6 +45,7 @@ class Core {
   struct Layer {
     std::filesystem::path path;
     Store store;
+    bool failed = false;  // to be read, in this decision
   };
   // A configuration to try, and what is known of it.
   struct Proposal {
@@ -65,6 +66,8 @@ class Core {
     PlanDescription description;
   };
   Decision decide(const PlanKey& key);
+  template <class Read>
+  void read(Layer& layer, std::vector<std::string>& notes, Read read);
   std::vector<Proposal> proposals(const PlanKey& key, Provenance step, std::vector<std::string>& notes);
   std::vector<Proposal> exact(const PlanKey& key, std::vector<std::string>& notes);
   std::vector<Proposal> nearest(const PlanKey& key, std::vector<std::string>& notes);

@@ -41,10 +41,17 @@ std::unique_ptr<runtime_detail::BackgroundTuner> make_tuner(const DispatcherOpti
       .log = !options.on_new_plan});
 }
 
-// Problems are plain values, which an application can fill in with what no parser lets pass.
-void require_parsed(const Problem& problem) {
-  if (problem.rank >= 1 && problem.rank <= 3 && Problem::parse(problem.to_string()) == problem) return;
-  throw UserError("the problem is none that Problem::parse() makes; write it as a line, and parse that");
+// Problems and requirements are plain values, which an application can fill in with what no parser lets pass.
+void require_parsed(const Problem& problem, const Requirement& requirement) {
+  if (!problem.user.empty())
+    throw UserError(
+        fmt::format("'{}' is a user's own kernel: look its configuration up with 'knobwise best', "
+                    "and compile and launch it in the application",
+                    problem.to_string()));
+  const auto parses = [&] { return Problem::parse(problem.to_string()) == problem; };
+  if (problem.rank < 1 || problem.rank > 3 || !parses())
+    throw UserError("the problem is none that Problem::parse() makes; write it as a line, and parse that");
+  if (requirement.accuracy) AccuracyRequirement::parse(requirement.accuracy->to_string());
 }
 
 // Holds one reference of the core. Its own count of references lies in front of it, in the same allocation:
@@ -106,12 +113,7 @@ const runtime_detail::Choice* Dispatcher::Impl::decide(const PlanKey& key) {
 
 Plan Dispatcher::plan(const PlanKey& key) {
   if (const auto* choice = impl().core->find(key)) return Plan(impl().handle(), choice);
-  if (const Problem& problem = key.problem(); !problem.user.empty())
-    throw UserError(
-        fmt::format("'{}' is a user's own kernel: look its configuration up with 'knobwise best', "
-                    "and compile and launch it in the application",
-                    problem.to_string()));
-  require_parsed(key.problem());
+  require_parsed(key.problem(), key.requirement());
   return Plan(impl().handle(), impl().decide(key));
 }
 
@@ -124,6 +126,7 @@ void Dispatcher::refresh() {
   if (impl().tuner) impl().tuner->forget_failures();
 }
 TuningStatus Dispatcher::tuning(const Problem& problem, const Requirement& requirement) const {
+  require_parsed(problem, requirement);
   if (!impl().tuner) return {};
   return impl().tuner->status(problem, runtime_detail::effective_accuracy(problem, requirement));
 }

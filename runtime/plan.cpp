@@ -20,9 +20,19 @@ void check_pointer(const void* data, std::string_view name) {
   }
 }
 
-void check_buffer(const void* data, std::size_t bytes, std::size_t wanted, std::string_view name) {
-  check_pointer(data, name);
-  if (bytes < wanted) throw UserError(fmt::format("{}: {} bytes given, {} needed", name, bytes, wanted));
+// Of a ConstBuffer or a MutableBuffer.
+template <class Buffer>
+void check_size(const Buffer& buffer, std::size_t wanted, std::string_view name) {
+  check_pointer(buffer.data, name);
+  if (buffer.bytes < wanted)
+    throw UserError(fmt::format("{}: {} bytes given, {} needed", name, buffer.bytes, wanted));
+}
+
+template <class Buffer>
+void check_numbers(const Buffer& buffer, std::size_t wanted, std::string_view name) {
+  if (buffer.number_bytes == 0 || buffer.number_bytes == wanted) return;
+  throw UserError(fmt::format("{}: numbers of {} bytes given, the problem's data type has {}", name,
+                              buffer.number_bytes, wanted));
 }
 
 std::uint64_t hash_of(std::initializer_list<const void*> pointers) {
@@ -116,8 +126,9 @@ void Plan::prepare(std::span<const ConstBuffer> parameters, void* stream) {
   auto owned = std::make_unique<Owned>();
   check_stream(core_->device(), stream);
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    const std::size_t wanted = static_cast<std::size_t>(specs[i].elements()) * size_of(problem.dtype);
-    check_buffer(parameters[i].data, parameters[i].bytes, wanted, specs[i].name);
+    const std::size_t wanted = static_cast<std::size_t>(specs[i].elements()) * choice_->number_bytes;
+    check_numbers(parameters[i], choice_->number_bytes, specs[i].name);
+    check_size(parameters[i], wanted, specs[i].name);
     check_memory(core_->device(), parameters[i].data, wanted, specs[i].name, Access::read);
     // Kernels only read parameters; the launch contract has one pointer type.
     owned->buffers.parameters.push_back(const_cast<void*>(parameters[i].data));
@@ -147,7 +158,7 @@ void Plan::run(ConstBuffer input, MutableBuffer output, void* stream) {
 void Plan::run(ConstBuffer input, MutableBuffer output, MutableBuffer workspace, void* stream) {
   if (!prepared()) throw UserError("run: call prepare() with the parameters first");
   if (workspace_bytes() > 0) {
-    check_buffer(workspace.data, workspace.bytes, workspace_bytes(), "workspace");
+    check_size(workspace, workspace_bytes(), "workspace");
     if (overlap(workspace.data, workspace_bytes(), input.data, input_bytes()) ||
         overlap(workspace.data, workspace_bytes(), output.data, output_bytes()))
       throw UserError("run: the workspace overlaps the input or the output");
@@ -171,8 +182,10 @@ void Plan::check_first_use(const void* input, const void* output, const void* wo
 }
 
 void Plan::launch(ConstBuffer input, MutableBuffer output, void* workspace, void* stream) {
-  check_buffer(input.data, input.bytes, input_bytes(), "input");
-  check_buffer(output.data, output.bytes, output_bytes(), "output");
+  check_numbers(input, choice_->number_bytes, "input");
+  check_numbers(output, choice_->number_bytes, "output");
+  check_size(input, input_bytes(), "input");
+  check_size(output, output_bytes(), "output");
   if (overlap(input.data, input_bytes(), output.data, output_bytes()))
     throw UserError("run: input and output overlap");
   const std::uint64_t arguments = hash_of({input.data, output.data, workspace, stream});

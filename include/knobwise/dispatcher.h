@@ -111,32 +111,48 @@ struct PlanDescription {
   std::string to_json() const;
 };
 
+namespace runtime_detail {
+/// The size of a range's numbers; 0 where it says nothing of the data type: bytes, and types of the caller's.
+template <class Range>
+inline constexpr std::size_t number_bytes = [] {
+  using Element = std::ranges::range_value_t<Range>;
+  return std::is_arithmetic_v<Element> && sizeof(Element) > 1 ? sizeof(Element) : 0;
+}();
+}  // namespace runtime_detail
+
 /// Memory that is only read: a pointer and its size in bytes, on the plan's device. Not owned.
 struct ConstBuffer {
   const void* data = nullptr;
   std::size_t bytes = 0;
+  /// Of one number, where it is known: another one than the problem's data type has is refused, so that
+  /// doubles are not read as floats. 0 is not known.
+  std::size_t number_bytes = 0;
 
   constexpr ConstBuffer() = default;
   constexpr ConstBuffer(const void* data, std::size_t bytes) : data(data), bytes(bytes) {}
-  /// Any contiguous range: std::vector<float>, std::span<const float>.
+  /// Any contiguous range that outlives the call: std::vector<float>, std::span<const float>.
   template <std::ranges::contiguous_range Range>
-  ConstBuffer(const Range& range)
+  requires std::ranges::borrowed_range<Range> ConstBuffer(Range&& range)
       : data(std::ranges::data(range)),
-        bytes(std::ranges::size(range) * sizeof(std::ranges::range_value_t<Range>)) {}
+        bytes(std::ranges::size(range) * sizeof(std::ranges::range_value_t<Range>)),
+        number_bytes(runtime_detail::number_bytes<Range>) {}
 };
 
 /// Memory that is written, as ConstBuffer.
 struct MutableBuffer {
   void* data = nullptr;
   std::size_t bytes = 0;
+  std::size_t number_bytes = 0;
 
   constexpr MutableBuffer() = default;
   constexpr MutableBuffer(void* data, std::size_t bytes) : data(data), bytes(bytes) {}
   template <std::ranges::contiguous_range Range>
-  requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>)
+  requires(std::ranges::borrowed_range<Range> &&
+           !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>)
       MutableBuffer(Range&& range)
       : data(std::ranges::data(range)),
-        bytes(std::ranges::size(range) * sizeof(std::ranges::range_value_t<Range>)) {}
+        bytes(std::ranges::size(range) * sizeof(std::ranges::range_value_t<Range>)),
+        number_bytes(runtime_detail::number_bytes<Range>) {}
 };
 
 /// Every pointer given to a plan is aligned to this many bytes.

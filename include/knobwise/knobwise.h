@@ -46,7 +46,7 @@ typedef struct knobwise_requirement {
 
 /* How a dispatcher works. All zero is the default. Only read during the call. */
 typedef struct knobwise_options {
-  const char* const* databases; /* First match first. One that cannot be read costs a warning in the log. */
+  const char* const* databases; /* First match first. One that cannot be read costs a note. */
   size_t database_count;
   const char* const* trusted; /* Those of the databases whose code for the processor may be run. */
   size_t trusted_count;
@@ -58,7 +58,7 @@ typedef struct knobwise_options {
   double tune_limit_seconds; /* When the process is ended; 0: twice tune_seconds and a minute. */
   const char* tune_executable;
   /* Called once for each problem and requirement with what was decided, one JSON object, from the thread that
-   * asked; NULL: a line on standard error. Must not throw or jump. */
+   * asked; NULL: a line on standard error, as for every note. Must not throw or jump. */
   void (*on_new_plan)(const char* description, void* context);
   void* context; /* For on_new_plan. */
 } knobwise_options;
@@ -77,13 +77,15 @@ const char* knobwise_version(void);
 const char* knobwise_last_error(void);
 
 /* Opens a device ("cpu", "cuda", "cuda:0", "best"; NULL is "best") and `count` databases, first match first.
- * A database that cannot be read costs a warning in the log, no failure. */
+ * A database that cannot be read costs a note, no failure: see knobwise_notes(). */
 knobwise_status knobwise_open(const char* const* databases, size_t count, const char* device,
                               knobwise_dispatcher** dispatcher);
 /* The same with every option; NULL stands for the defaults. */
 knobwise_status knobwise_open_with(const knobwise_options* options, knobwise_dispatcher** dispatcher);
 /* Plans stay usable; tuning in the background ends. NULL is allowed. */
 void knobwise_close(knobwise_dispatcher* dispatcher);
+/* What is wrong with the databases, a line each, cut to `bytes` with the final 0; "" when all is well. */
+knobwise_status knobwise_notes(const knobwise_dispatcher* dispatcher, char* text, size_t bytes);
 /* Reads the databases again for plans from now on. */
 knobwise_status knobwise_refresh(knobwise_dispatcher* dispatcher);
 /* What became of tuning a problem in the background; never waits. Its message, cut to `message_bytes` with

@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "kernels/cpu/thread_pool.h"
@@ -68,32 +70,45 @@ class CpuExecutable : public Executable {
 
 }  // namespace
 
-/// An anonymous file that holds the image. It stays open as long as the code is loaded: dlopen() takes two
-/// paths of the same text for the same library, and the path is that of the descriptor.
-struct CpuModule::File {
-  explicit File(const std::string& image) : descriptor(memfd_create("knobwise-kernel", MFD_CLOEXEC)) {
-    if (descriptor < 0)
+namespace {
+
+// An anonymous file that holds an image until it is loaded.
+class ImageFile {
+ public:
+  explicit ImageFile(const std::string& image) : descriptor_(memfd_create("knobwise-kernel", MFD_CLOEXEC)) {
+    if (descriptor_ < 0)
       throw TrialError("launch_failed", fmt::format("memfd_create: {}", std::strerror(errno)));
     for (std::size_t written = 0; written < image.size();) {
-      const ssize_t count = write(descriptor, image.data() + written, image.size() - written);
+      const ssize_t count = write(descriptor_, image.data() + written, image.size() - written);
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0) {
-        close(descriptor);
+        close(descriptor_);
         throw TrialError("launch_failed", fmt::format("the code cannot be stored: {}", std::strerror(errno)));
       }
       written += static_cast<std::size_t>(count);
     }
   }
-  ~File() { close(descriptor); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  ~ImageFile() { close(descriptor_); }
+  ImageFile(const ImageFile&) = delete;
+  ImageFile& operator=(const ImageFile&) = delete;
 
-  int descriptor;
+  // A path that no other file of this process had: dlopen() takes two paths of the same text for the same
+  // library, and descriptors are used again. The bits of a number say where a step that changes nothing goes.
+  std::string path() const {
+    static std::atomic<std::uint64_t> files{0};
+    std::string path = "/proc/self/fd/";
+    for (std::uint64_t bits = ++files; bits > 0; bits >>= 1) path += bits & 1 ? "./" : "/";
+    return path + std::to_string(descriptor_);
+  }
+
+ private:
+  int descriptor_;
 };
 
-CpuModule::CpuModule(const std::string& image) : file_(std::make_unique<File>(image)) {
-  const std::string path = fmt::format("/proc/self/fd/{}", file_->descriptor);
-  handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+}  // namespace
+
+CpuModule::CpuModule(const std::string& image) {
+  handle_ = dlopen(ImageFile(image).path().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ == nullptr)
     throw TrialError("launch_failed", fmt::format("the code cannot be loaded: {}", dlerror()));
 }

@@ -22,8 +22,6 @@ class CpuModule {
   Function function(const std::string& name) const;
 
  private:
-  struct File;
-  std::unique_ptr<File> file_;
   void* handle_ = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #include "kernels/cpu/thread_pool.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -13,6 +14,14 @@ void pin(int cpu) {
   CPU_SET(cpu, &set);
   sched_setaffinity(0, sizeof set, &set);  // a processor gone offline meanwhile: the thread runs where it may
 }
+
+// The pool of this process, once it is wanted; its threads end with the program.
+struct Current {
+  ~Current() { delete pool.exchange(nullptr); }
+
+  std::atomic<ThreadPool*> pool = nullptr;
+};
+Current current;
 
 }  // namespace
 
@@ -28,8 +37,19 @@ std::vector<int> allowed_cpus() {
 }
 
 ThreadPool& ThreadPool::instance() {
-  static ThreadPool pool;
-  return pool;
+  ThreadPool* const pool = current.pool.load(std::memory_order_acquire);
+  return pool ? *pool : start();
+}
+
+ThreadPool& ThreadPool::start() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (ThreadPool* const pool = current.pool) return *pool;
+  // A fork copies no threads: the child leaves its copy of the pool as it lies and starts its own.
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { current.pool = nullptr; });
+  static_cast<void>(registered);
+  current.pool = new ThreadPool;
+  return *current.pool;
 }
 
 ThreadPool::ThreadPool() {

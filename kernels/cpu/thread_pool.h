@@ -19,7 +19,7 @@ std::vector<int> allowed_cpus();
 /// Thread-safe: launches from several threads run one after another.
 class ThreadPool {
  public:
-  /// The pool of the process, started at first use.
+  /// The pool of the process, started at first use; a process that was forked from this one gets its own.
   static ThreadPool& instance();
 
   ~ThreadPool();
@@ -45,6 +45,7 @@ class ThreadPool {
   };
 
   ThreadPool();
+  static ThreadPool& start();
   void serve(Worker& worker);
   void take_tasks();
 

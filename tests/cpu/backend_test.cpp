@@ -223,6 +223,20 @@ TEST(CpuLoad, KernelsLoadedTogetherStayApart) {
   EXPECT_THAT(output, ::testing::ElementsAre(0, 1, 4, 9, 16));
 }
 
+TEST(CpuLoad, KeepsNoFileOpenForWhatIsLoaded) {
+  const KernelInstance instance = instance_of(kSquares);
+  const CompiledCode code = cpu_compile(instance, cpu().info());
+  const auto open_files = [] {
+    std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  std::vector<std::unique_ptr<Executable>> loaded;
+  loaded.push_back(cpu().load(instance, code));
+  const auto before = open_files();
+  for (int i = 0; i < 20; ++i) loaded.push_back(cpu().load(instance, code));
+  EXPECT_EQ(open_files(), before);
+}
+
 TEST(CpuLoad, ABrokenImageOrAMissingFunctionIsATrialError) {
   const KernelInstance instance = instance_of(kSquares);
   CompiledCode code;

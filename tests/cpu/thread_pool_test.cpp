@@ -1,8 +1,12 @@
 #include "kernels/cpu/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <set>
 #include <thread>
 #include <vector>
@@ -50,6 +54,24 @@ TEST(ThreadPool, UsesNoMoreThreadsThanAsked) {
       },
       nullptr, 200, 1);
   EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
+}
+
+TEST(ThreadPool, ServesAForkedProcess) {
+  std::vector<std::atomic<int>> counts(100);
+  void* arguments[] = {counts.data()};
+  ThreadPool::instance().run(count, arguments, 100, 2);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);  // the parent's threads are not there: waiting for them would last
+    ThreadPool::instance().run(count, arguments, 100, 2);
+    std::exit(std::ranges::all_of(counts, [](int value) { return value == 2; }) ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  ThreadPool::instance().run(count, arguments, 100, 2);
+  for (const auto& value : counts) EXPECT_EQ(value, 2);
 }
 
 TEST(ThreadPool, KnowsTheAllowedProcessors) {

@@ -78,6 +78,26 @@ TEST_F(CApiTest, MistakesAreStatusesWithMessages) {
   knobwise_close(dispatcher);
 }
 
+TEST_F(CApiTest, NotesSayWhatIsWrongWithTheDatabases) {
+  const std::string missing = (folder() / "missing.db").string(), empty = database("empty.db", {}).string();
+  const char* databases[] = {missing.c_str(), empty.c_str()};
+  knobwise_dispatcher* dispatcher = nullptr;
+  ASSERT_EQ(knobwise_open(databases, 2, "cpu", &dispatcher), KNOBWISE_OK);
+  char text[2048] = "?";
+  EXPECT_EQ(knobwise_notes(dispatcher, text, sizeof text), KNOBWISE_OK);
+  EXPECT_THAT(text,
+              testing::MatchesRegex("no database at .*missing.db.*\n.*empty.db holds no results yet.*"));
+  EXPECT_EQ(knobwise_notes(dispatcher, text, 3), KNOBWISE_OK);
+  EXPECT_STREQ(text, "no");
+  EXPECT_EQ(knobwise_notes(dispatcher, nullptr, 0), KNOBWISE_INVALID_ARGUMENT);
+  EXPECT_EQ(knobwise_notes(nullptr, text, sizeof text), KNOBWISE_INVALID_ARGUMENT);
+  knobwise_close(dispatcher);
+  ASSERT_EQ(knobwise_open(nullptr, 0, "cpu", &dispatcher), KNOBWISE_OK);
+  EXPECT_EQ(knobwise_notes(dispatcher, text, sizeof text), KNOBWISE_OK);
+  EXPECT_STREQ(text, "");
+  knobwise_close(dispatcher);
+}
+
 TEST_F(CApiTest, AKernelThatFailsAtWorkIsADeviceError) {
   const char* line = "conv1d n=1 c=2 w=34 k=4 s=3";
   const std::string path =

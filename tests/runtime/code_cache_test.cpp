@@ -2,8 +2,12 @@
 #include "kernels/code_cache.h"
 
 #include <gmock/gmock.h>
+#include <pwd.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "tests/runtime/fixture.h"
@@ -96,6 +100,18 @@ TEST_F(CodeCacheTest, WhatAKilledProcessLeftHalfWrittenIsCountedAndCleared) {
   EXPECT_EQ(cache.info().files, 2);
   EXPECT_EQ(cache.clear(), 2);
   EXPECT_TRUE(files().empty());
+}
+
+// What lies in the folder is run: it must be the user's own, also where a service has no HOME.
+TEST_F(CodeCacheTest, WithoutAnyVariableLiesInTheUsersHome) {
+  std::map<const char*, std::string> before;
+  for (const char* name : {"KNOBWISE_CACHE", "XDG_CACHE_HOME", "HOME"}) {
+    if (const char* value = std::getenv(name)) before[name] = value;
+    unsetenv(name);
+  }
+  const std::filesystem::path folder = CodeCache::default_folder();
+  for (const auto& [name, value] : before) setenv(name, value.c_str(), 1);
+  EXPECT_EQ(folder, std::filesystem::path(getpwuid(geteuid())->pw_dir) / ".cache" / "knobwise");
 }
 
 TEST_F(CodeCacheTest, ThreadsShareAFolder) {

@@ -10,6 +10,7 @@
 #include "include/knobwise/dispatcher.h"
 #include "include/knobwise/knobwise.h"
 #include "kernels/device.h"
+#include "tests/runtime/message_of.h"
 #include "tests/runtime/record_trial.h"
 #include "tests/tuner/temporary_folder.h"
 
@@ -62,16 +63,6 @@ class FakeDriverTest : public ::testing::Test {
   TemporaryFolder folder_;
   std::filesystem::path database_ = folder_ / "tuned.db";
 };
-
-template <class Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no UserError";
-}
 
 TEST_F(FakeDriverTest, StoredCodeServesWithoutCompilerOrVerification) {
   Dispatcher dispatcher(options());

@@ -14,6 +14,7 @@
 #include "kernels/device.h"
 #include "kernels/operands.h"
 #include "tests/runtime/allocation_count.h"
+#include "tests/runtime/message_of.h"
 
 namespace knobwise::test {
 namespace {
@@ -50,16 +51,6 @@ class Current {
   int device_;
   CUcontext context_ = nullptr;
 };
-
-template <class Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no UserError";
-}
 
 class GpuRuntimeTest : public ::testing::Test {
  protected:

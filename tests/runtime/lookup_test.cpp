@@ -1,4 +1,5 @@
 // The order of the lookup and its provenance, through the public interface.
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -321,6 +322,40 @@ TEST_F(LookupTest, DatabasesThatCannotServeCostANoteAndNothingElse) {
     EXPECT_THAT(note, testing::ContainsRegex("tune|another path")) << "names a remedy";
   EXPECT_FALSE(std::filesystem::exists(missing)) << "opening to read must not create";
   EXPECT_EQ(dispatcher.plan(kProblem).description().provenance, Provenance::family_default);
+}
+
+// A file that breaks the rules of its own schema: another database serves, and the note is there once.
+TEST_F(LookupTest, DamageThatShowsInALookupCostsANoteAndNothingElse) {
+  const std::pair<const char*, const char*> faults[] = {
+      {"UPDATE trials SET family = 77", "no row 77 in families"},
+      {"UPDATE trials SET environment = 77", "no row 77 in environments"},
+      {"UPDATE trials SET configuration = '{'", "is not a JSON object"},
+      {"UPDATE trials SET time_us = NULL", "has no time for trial 1"},
+      {"UPDATE trials SET time_us = 0", "has no time for trial 1"},
+      {"UPDATE trials SET time_us = 9e999", "has no time for trial 1"},
+      {"DROP TABLE trial_errors", "trial_errors"}};
+  const auto good = database("good.db", {{.problem = kProblem, .configuration = fake_configuration(4)}});
+  for (const auto& [fault, note] : faults) {
+    const auto bad = database(std::to_string(decided_.size()) + "bad.db",
+                              {{.problem = kProblem, .configuration = fake_configuration(8), .time_us = 1}});
+    SQLite::Database damaged(bad.string(), SQLite::OPEN_READWRITE);
+    damaged.exec("PRAGMA foreign_keys = OFF");
+    damaged.exec("PRAGMA ignore_check_constraints = ON");
+    damaged.exec(fault);
+    Dispatcher dispatcher(options({bad, good}));
+    for (const bool limited : {false, true}) {
+      const PlanDescription plan =
+          dispatcher.plan(kProblem, {.max_workspace_bytes = limited ? std::optional(0u) : std::nullopt})
+              .description();
+      EXPECT_EQ(plan.database, good.string()) << fault;
+      EXPECT_EQ(
+          std::ranges::count_if(plan.notes, [&](const std::string& n) { return n.find(note) != n.npos; }), 1)
+          << fault << plan.to_json();
+    }
+    const PlanDescription near =
+        dispatcher.plan("conv2d n=2 c=3 h=10 w=34 k=4 r=3 s=3 bias | relu").description();
+    EXPECT_EQ(near.database, good.string()) << fault << near.to_json();
+  }
 }
 
 TEST_F(LookupTest, RefreshSeesNewResultsAndLeavesOldPlansAlone) {

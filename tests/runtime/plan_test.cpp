@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <thread>
 
 #include "tests/runtime/allocation_count.h"
 #include "tests/runtime/fixture.h"
+#include "tests/runtime/message_of.h"
 
 namespace knobwise::test {
 namespace {
@@ -23,16 +25,6 @@ class PlanTest : public RuntimeTest {
     return database("scratch.db", {{.problem = kLine, .configuration = fake_configuration(8, 4096)}});
   }
 };
-
-template <class Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST_F(PlanTest, WrongArgumentsAreUserErrorsThatNameTheArgument) {
   Dispatcher dispatcher(options({scratch_database()}));
@@ -75,6 +67,38 @@ TEST_F(PlanTest, WrongArgumentsAreUserErrorsThatNameTheArgument) {
               HasSubstr("overlaps"));
   EXPECT_EQ(machine().runs, 0);
   plan.run(operands.input, operands.output, scratch);
+  EXPECT_LT(largest_error(operands), 1e-5);
+}
+
+// A plan refers to its parameters: they must not be gone when prepare() returns.
+static_assert(!std::is_constructible_v<ConstBuffer, std::vector<float>>);
+static_assert(!std::is_constructible_v<MutableBuffer, std::vector<float>>);
+static_assert(std::is_constructible_v<ConstBuffer, const std::vector<float>&>);
+static_assert(std::is_constructible_v<ConstBuffer, std::span<const float>>);
+static_assert(!std::is_constructible_v<MutableBuffer, const std::vector<float>&>);
+
+TEST_F(PlanTest, NumbersOfAnotherSizeThanTheProblemsAreRefused) {
+  Dispatcher dispatcher(options({scratch_database()}));
+  Plan plan = dispatcher.plan(kLine);
+  Operands operands(plan.problem());
+  const std::vector<double> doubles(1000);
+  std::vector<std::uint16_t> halves(1000);
+  const auto parameters = operands.parameter_buffers();
+  EXPECT_EQ(message_of([&] {
+              plan.prepare({doubles, parameters[1]});
+            }),
+            "weights: numbers of 8 bytes given, the problem's data type has 4");
+  plan.prepare(parameters);
+  EXPECT_THAT(message_of([&] { plan.run(doubles, operands.output); }),
+              HasSubstr("input: numbers of 8 bytes"));
+  EXPECT_THAT(message_of([&] { plan.run(operands.input, halves); }), HasSubstr("output: numbers of 2 bytes"));
+  EXPECT_EQ(machine().runs, 0);
+  std::vector<std::byte> scratch(plan.workspace_bytes() + 16);
+  void* aligned = scratch.data();
+  std::size_t space = scratch.size();
+  std::align(16, plan.workspace_bytes(), aligned, space);
+  plan.run(std::as_bytes(std::span(operands.input)), std::as_writable_bytes(std::span(operands.output)),
+           {aligned, space});
   EXPECT_LT(largest_error(operands), 1e-5);
 }
 
@@ -229,10 +253,24 @@ TEST_F(PlanTest, ProblemsThatNoParserMakesAreRefused) {
       broken([](Problem& p) {
         p.epilogue[0].numbers = {NAN, 1};
       }),
+      broken([](Problem& p) { p.epilogue[0].op = EpilogueOp::group_norm, p.epilogue[0].numbers = {}; }),
   };
   for (const Problem& problem : problems) {
     EXPECT_THROW(dispatcher.plan(problem), UserError) << &problem - problems;
     EXPECT_THROW(dispatcher.plan(PlanKey(problem)), UserError) << &problem - problems;
+    EXPECT_THROW(dispatcher.tuning(problem), UserError) << &problem - problems;
+  }
+}
+
+TEST_F(PlanTest, LimitsOfTheErrorThatNoParserMakesAreRefused) {
+  Dispatcher dispatcher(options({scratch_database()}));
+  for (const double limit : {-1.0, double{NAN}}) {
+    const AccuracyRequirement limits[] = {{limit, {}, {}}, {{}, limit, {}}, {{}, {}, limit}};
+    for (const AccuracyRequirement& accuracy : limits) {
+      EXPECT_THAT(message_of([&] { dispatcher.plan(kLine, {.accuracy = accuracy}); }),
+                  HasSubstr("is not a number of at least 0"));
+      EXPECT_THROW(dispatcher.tuning(Problem::parse(kLine), {.accuracy = accuracy}), UserError);
+    }
   }
 }
 
