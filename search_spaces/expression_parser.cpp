@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "search_spaces/syntax_tree.h"
 
@@ -21,6 +23,7 @@ struct Token {
   std::size_t offset;
   int level = 0;  // precedence of the binary operator that it is
   Operation operation = Operation::literal;
+  std::optional<Comparison> comparison = std::nullopt;  // that it is
 };
 
 struct BinaryOperator {
@@ -72,9 +75,17 @@ class Tokenizer {
   }
 
  private:
+  // Most tokens are names and brackets: the first character tells.
   static void recognise_operator(Token& token) {
+    const char first = token.spelling[0];
+    if (std::string_view("=!<>i").find(first) != std::string_view::npos) {
+      for (int i = 0; i <= static_cast<int>(Comparison::in); ++i) {
+        const auto candidate = static_cast<Comparison>(i);
+        if (token.spelling == spelling(candidate)) token.comparison = candidate;
+      }
+    }
     for (const BinaryOperator& candidate : kBinaryOperators) {
-      if (token.spelling != candidate.spelling) continue;
+      if (first != candidate.spelling[0] || token.spelling != candidate.spelling) continue;
       token.operation = candidate.operation;
       token.level = precedence(candidate.operation);
       return;
@@ -176,8 +187,10 @@ class Parser {
   const Token& token() const { return tokens_[at_]; }
   std::size_t start() const { return token().offset; }
   bool is(std::string_view spelling) const {
-    return token().spelling == spelling &&
-           (token().kind == TokenKind::symbol || token().kind == TokenKind::word);
+    // The first character decides mostly; it is asked for some ten spellings a token.
+    const Token& token = this->token();
+    return token.spelling.starts_with(spelling[0]) && token.spelling == spelling &&
+           (token.kind == TokenKind::symbol || token.kind == TokenKind::word);
   }
   bool is_keyword() const {
     return std::find(kKeywords.begin(), kKeywords.end(), token().spelling) != kKeywords.end();
@@ -197,7 +210,10 @@ class Parser {
     throw expression_error(message, tree_.text, start(), std::max<std::size_t>(token().spelling.size(), 1));
   }
 
-  NodeId add(Operation operation, std::size_t start, const std::vector<NodeId>& children) {
+  NodeId add(Operation operation, std::size_t start, std::initializer_list<NodeId> children) {
+    return add(operation, start, std::span(children.begin(), children.size()));
+  }
+  NodeId add(Operation operation, std::size_t start, std::span<const NodeId> children) {
     const Token& last = tokens_[at_ - 1];
     SyntaxNode& node = tree_.nodes.emplace_back();
     node.operation = operation;
@@ -229,24 +245,26 @@ class Parser {
     return result;
   }
 
+  // What binds as tightly as `level` or tighter.
   NodeId binary(int level) {
-    if (level == precedence(Operation::logical_not)) return logical_not();
-    if (level == precedence(Operation::compare)) return comparison();
-    if (level == kUnaryPrecedence) return unary();
+    if (level == kNotPrecedence) return logical_not();
+    if (level == kComparePrecedence) return comparison();
     const std::size_t begin = start();
-    NodeId left = binary(level + 1);
-    while (token().level == level) {
+    // The levels of arithmetic are climbed in a loop: a call for each would be most of the work.
+    const bool arithmetic = level > kComparePrecedence;
+    NodeId left = arithmetic ? unary() : binary(level + 1);
+    while (token().level == level || (arithmetic && token().level > level)) {
       add_link();
-      const Operation operation = token().operation;
+      const auto [operation, own_level] = std::pair(token().operation, token().level);
       ++at_;
-      const NodeId right = binary(level + 1);
+      const NodeId right = binary(own_level + 1);
       left = add(operation, begin, {left, right});
     }
     return left;
   }
 
   NodeId logical_not() {
-    if (!is("not")) return binary(precedence(Operation::compare));
+    if (!is("not")) return comparison();
     if (++depth_ > kMaximumDepth) fail("nested too deeply");
     const std::size_t begin = start();
     ++at_;
@@ -256,15 +274,16 @@ class Parser {
   }
 
   NodeId comparison() {
-    const int operand_level = precedence(Operation::compare) + 1;
     const std::size_t begin = start();
-    std::vector<NodeId> operands = {binary(operand_level)};
+    const NodeId first = binary(kComparePrecedence + 1);
+    auto next = comparison_operator();
+    if (!next) return first;
+    std::vector<NodeId> operands = {first};
     std::vector<Comparison> comparisons;
-    while (const auto next = comparison_operator()) {
+    for (; next; next = comparison_operator()) {
       comparisons.push_back(*next);
-      operands.push_back(binary(operand_level));
+      operands.push_back(binary(kComparePrecedence + 1));
     }
-    if (comparisons.empty()) return operands[0];
     const NodeId result = add(Operation::compare, begin, operands);
     tree_.nodes[result].first_comparison = static_cast<std::uint32_t>(tree_.comparison_list.size());
     tree_.comparison_list.insert(tree_.comparison_list.end(), comparisons.begin(), comparisons.end());
@@ -272,8 +291,9 @@ class Parser {
   }
 
   std::optional<Comparison> comparison_operator() {
-    for (int i = 0; i <= static_cast<int>(Comparison::in); ++i) {
-      if (accept(spelling(static_cast<Comparison>(i)))) return static_cast<Comparison>(i);
+    if (const auto comparison = token().comparison) {
+      ++at_;
+      return comparison;
     }
     if (is("not") && tokens_[at_ + 1].spelling == "in") {
       at_ += 2;
@@ -284,6 +304,7 @@ class Parser {
 
   NodeId unary() {
     constexpr std::array<Operation, 3> kUnary = {Operation::negate, Operation::plus, Operation::invert};
+    if (token().kind != TokenKind::symbol) return power();
     for (const Operation operation : kUnary) {
       if (!is(spelling(operation))) continue;
       if (++depth_ > kMaximumDepth) fail("nested too deeply");

@@ -15,9 +15,9 @@ int precedence(Operation operation) {
     case Operation::logical_and:
       return 2;
     case Operation::logical_not:
-      return 3;
+      return kNotPrecedence;
     case Operation::compare:
-      return 4;
+      return kComparePrecedence;
     case Operation::bit_or:
       return 5;
     case Operation::bit_xor:

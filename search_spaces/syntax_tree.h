@@ -91,6 +91,8 @@ struct SyntaxTree {
 int precedence(Operation operation);
 constexpr int kConditionalPrecedence = 0;
 constexpr int kOrPrecedence = 1;
+constexpr int kNotPrecedence = 3;
+constexpr int kComparePrecedence = 4;
 constexpr int kUnaryPrecedence = 11;
 constexpr int kAtomPrecedence = 13;
 
