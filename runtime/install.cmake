@@ -16,7 +16,8 @@ set_target_properties(knobwise_shared PROPERTIES
   LINKER_LANGUAGE CXX
   LINK_DEPENDS ${map}
   VERSION ${PROJECT_VERSION}
-  SOVERSION ${PROJECT_VERSION_MAJOR})
+  # Before 1.0 a minor version may change the interface, as the package's version file says too.
+  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 target_include_directories(knobwise_shared INTERFACE
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/knobwise>)
 target_compile_features(knobwise_shared INTERFACE cxx_std_20)

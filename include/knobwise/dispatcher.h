@@ -10,6 +10,10 @@
 // std::runtime_error. Nothing here ends the process.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "knobwise/dispatcher.h needs C++20 (-std=c++20)"
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

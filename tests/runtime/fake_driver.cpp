@@ -51,7 +51,8 @@ struct State {
     }
   }
   void revive(CUctx_st& context) {
-    if (!context.alive) context.id = ++contexts;
+    if (context.alive) return;
+    context.id = ++contexts;
     context.alive = true;
   }
 };
