@@ -64,15 +64,15 @@ struct BlockOperands {
 };
 
 /// All that a thread of the producers does.
-__device__ __forceinline__ void produce(const BlockOperands& operands, int steps) {
+__device__ __forceinline__ void produce(const BlockOperands& operands, const Handover& handover, int steps) {
 #if KW_PRODUCER_REGISTERS
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(KW_PRODUCER_REGISTERS));
 #endif
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
-    if (step >= kBuffers) barrier_sync(kEmptyBarrier + step % kBuffers, kThreads);
+    handover.await_emptied(step);
     operands.stage(step, static_cast<int>(threadIdx.x) - kConsumers);
-    barrier_arrive(kFullBarrier + step % kBuffers, kThreads);
+    handover.filled(step);
   }
 }
 
@@ -205,6 +205,8 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
 
   int* offsets = reinterpret_cast<int*>(shared);
   for (int v = thread; v < 4 * g.k_steps(); v += kThreads) offsets[v] = g.vector_offset(v) * kEntryBytes;
+  const Handover handover(shared);
+  if (kThreads > kConsumers && thread == 0) handover.init();
   int columns[kColumnTiles];
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n) {
@@ -214,7 +216,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
   operands.stage_weights_once(thread);
   __syncthreads();
   if constexpr (kThreads > kConsumers) {
-    if (thread >= kConsumers) return produce(operands, steps);
+    if (thread >= kConsumers) return produce(operands, handover, steps);
 #if KW_CONSUMER_REGISTERS
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(KW_CONSUMER_REGISTERS));
 #endif
@@ -229,8 +231,6 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
       if (step > 0) __syncthreads();
       operands.stage(step, thread);
       __syncthreads();
-    } else {
-      barrier_sync(kFullBarrier + step % kBuffers, kThreads);
     }
     const Step at = step_at(place.block, step);
     const unsigned char* weights = operands.step_weights(step, at);
@@ -242,18 +242,21 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     for (int p = 0; p < kPositions; ++p)
 #pragma unroll
       for (int c = 0; c < kChannels; ++c) results[p][c] = fold_identity();
-    walk_depths(results, sums, feed, bias, operands.input_buffer(step), columns, lane_offsets, weights, place);
 #else
     if (at.first) {
       float bias[kChannels];
       load_bias(bias, packed, place);
       start_sums(sums, bias);
     }
+#endif
+    if (kThreads > kConsumers) handover.await_filled(step);
+#if KW_EPILOGUE_REDUCE_DEPTH
+    walk_depths(results, sums, feed, bias, operands.input_buffer(step), columns, lane_offsets, weights, place);
+#else
     feed.begin(operands.input_buffer(step), columns, lane_offsets);
     multiply_step(sums, feed, operands.input_buffer(step), nullptr, columns, lane_offsets, weights, place);
 #endif
-    if (kThreads > kConsumers && step + kBuffers < steps)
-      barrier_arrive(kEmptyBarrier + step % kBuffers, kThreads);
+    if (kThreads > kConsumers) handover.emptied(step);
     if (!at.last) continue;
     place.at = at.place;
 #if KW_EPILOGUE_REDUCE_DEPTH

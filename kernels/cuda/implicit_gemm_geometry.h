@@ -282,7 +282,7 @@ struct Geometry {
             {in_sample / (tiles().w * tiles().h), in_sample / tiles().w % tiles().h, in_sample % tiles().w}};
   }
 
-  // ---- Shared memory, in bytes: [vector offsets][weights][input][epilogue] ----
+  // ---- Shared memory, in bytes: [vector offsets][barriers][weights][input][epilogue] ----
   constexpr KW_HOST_DEVICE int input_buffers() const {
     return smaller(stages, part_steps() * tiles_per_block);
   }
@@ -292,7 +292,12 @@ struct Geometry {
            : channel_steps() == 1 ? 1
                                   : input_buffers();
   }
-  constexpr KW_HOST_DEVICE int weights_begin() const { return round_up(16 * k_steps(), 128); }
+  /// With producers: two barriers of every input buffer, 8 bytes each.
+  constexpr KW_HOST_DEVICE int barriers_begin() const { return 16 * k_steps(); }
+  constexpr KW_HOST_DEVICE int barriers() const { return producer_warps > 0 ? 2 * input_buffers() : 0; }
+  constexpr KW_HOST_DEVICE int weights_begin() const {
+    return round_up(barriers_begin() + 8 * barriers(), 128);
+  }
   constexpr KW_HOST_DEVICE int input_begin() const {
     return weights_begin() + weight_buffers() * weight_step_bytes();
   }

@@ -154,6 +154,15 @@ TEST_P(TilingTest, AlignsEveryFetch) {
   });
 }
 
+TEST_P(TilingTest, GivesEveryBufferTwoBarriersOfItsOwn) {
+  for_each_tiling([](const Geometry& g) {
+    EXPECT_EQ(g.barriers(), g.producer_warps > 0 ? 2 * g.input_buffers() : 0);
+    EXPECT_EQ(g.barriers_begin() % 8, 0);
+    EXPECT_GE(g.barriers_begin(), 4 * g.k_steps() * static_cast<int>(sizeof(int)));  // the vectors' offsets
+    EXPECT_GE(g.weights_begin(), g.barriers_begin() + 8 * g.barriers());
+  });
+}
+
 TEST_P(TilingTest, CountsACycleForEveryFurtherEntryOfABank) {
   for_each_tiling([](const Geometry& g) {
     const int lanes = 128 / g.entry_bytes();
