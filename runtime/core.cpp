@@ -230,11 +230,17 @@ std::vector<TrialRecord> Core::ranked(const Store& store, std::int64_t problem, 
   const auto current = [&](const TrialRecord& trial) {
     return requirement.allow_stale || is_current(store.family(trial.family));
   };
-  // Mostly the fastest of all is current. Only otherwise every family is asked its version, for which the
-  // vendors' libraries are loaded.
   BestAnswer answer = store.best(problem, device, limits);
-  if (answer.trial && !current(*answer.trial))
-    answer = store.best(problem, device, limits, current_families(device_->info().backend));
+  if (answer.trial && !current(*answer.trial)) {
+    // Only families that come first are asked their version: a vendor's library would have to be loaded for
+    // it.
+    std::vector<FamilyRecord> families;
+    for (Stored<FamilyRecord>& family : store.families()) families.push_back(std::move(family.record));
+    do {
+      std::erase(families, store.family(answer.trial->family));
+      answer = store.best(problem, device, limits, families);
+    } while (answer.trial && !current(*answer.trial));
+  }
   if (notes && !answer.stale.empty()) {
     notes->push_back(
         fmt::format("{}: {} faster results are stale, measured with other kernel sources; tune again",

@@ -149,7 +149,10 @@ std::optional<std::string> TuningProcess::outcome() const {
   if (info.si_code == CLD_EXITED && info.si_status == 0) return "";
   const std::string how = info.si_code == CLD_EXITED ? fmt::format("exit status {}", info.si_status)
                                                      : fmt::format("signal {}", info.si_status);
-  const std::string reason = last_line();
+  std::string reason = last_line();
+  // Of its own failures it tells on standard output.
+  if (reason.empty() && info.si_code == CLD_EXITED && info.si_status == 1)
+    reason = "mostly, no configuration succeeded in the time given and was accurate enough";
   return reason.empty() ? how : fmt::format("{} ({})", reason, how);
 }
 

@@ -27,6 +27,12 @@ void* operator new(std::size_t bytes) {
   bytes_in_use += malloc_usable_size(data);
   return data;
 }
+// What std::stable_sort() asks for. Not left to the library: a sanitizer's would not go with delete below.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept try {
+  return operator new(bytes);
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
 void operator delete(void* data) noexcept {
   if (data) bytes_in_use -= malloc_usable_size(data);
   std::free(data);

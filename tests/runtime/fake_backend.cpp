@@ -166,6 +166,7 @@ void FakeMachine::reset() {
   for (FakeFamily* family : {&tiled, &vendor, &reference}) {
     family->hash = "v1";
     family->supported = true;
+    family->hash_questions = 0;
   }
   compile_options = "testc -O2";
   compiles = verifications = prepares = runs = version_questions = 0;

@@ -25,7 +25,10 @@ class FakeFamily : public KernelFamily {
   std::optional<std::string> unsupported_reason(const Problem& problem,
                                                 const DeviceInfo& device) const override;
   std::string_view space_json() const override;
-  std::string source_hash() const override { return hash; }
+  std::string source_hash() const override {
+    ++hash_questions;
+    return hash;
+  }
   KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
                              const DeviceInfo& device) const override;
   std::unique_ptr<Executable> create_builtin(const Problem& problem, const Configuration& configuration,
@@ -34,6 +37,7 @@ class FakeFamily : public KernelFamily {
 
   std::string hash = "v1";
   bool supported = true;
+  mutable std::atomic<int> hash_questions{0};
 
  private:
   std::string name_;

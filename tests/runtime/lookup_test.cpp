@@ -213,6 +213,22 @@ TEST_F(LookupTest, StaleResultsAreReportedAndSkippedUnlessAllowed) {
   EXPECT_GT(machine().verifications, verifications) << "other code than the tuner verified";
 }
 
+// To ask a vendor's family its version, its library is loaded, which takes longer than the lookup.
+TEST_F(LookupTest, StaleResultsAreSkippedWithoutAskingFamiliesThatAreSlower) {
+  const auto path = database(
+      "tuned.db",
+      {{.problem = kProblem, .configuration = fake_configuration(8), .time_us = 1, .hash = "v0"},
+       {.problem = kProblem, .configuration = fake_configuration(4), .time_us = 2, .hash = "v-1"},
+       {.problem = kProblem, .configuration = fake_configuration(2), .time_us = 3},
+       {.problem = kProblem, .configuration = fake_configuration(1), .time_us = 4, .family = "vendor"}});
+  Dispatcher dispatcher(options({path}));
+  const PlanDescription plan = dispatcher.plan(kProblem).description();
+  EXPECT_EQ(plan.provenance, Provenance::exact);
+  EXPECT_EQ(plan.configuration, fake_configuration(2));
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("2 faster results are stale")));
+  EXPECT_EQ(machine().vendor.hash_questions, 0);
+}
+
 TEST_F(LookupTest, AnotherCompilerMeansAnotherVerification) {
   const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
   machine().compiler_version = "testc 2.0";

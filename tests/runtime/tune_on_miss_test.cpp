@@ -167,6 +167,14 @@ TEST_F(TuneOnMissTest, AFailureSaysWhyAndIsTriedAgainAfterARefresh) {
   EXPECT_THAT(status(dispatcher).message, HasSubstr("signal 9"));
 }
 
+TEST_F(TuneOnMissTest, ASearchThatFindsNothingInTimeSaysSo) {
+  Dispatcher dispatcher(options(KNOBWISE_EXECUTABLE, 1e-9));
+  dispatcher.plan(kLine);
+  ASSERT_TRUE(ended(dispatcher));
+  EXPECT_EQ(status(dispatcher).state, TuningState::failed);
+  EXPECT_THAT(status(dispatcher).message, HasSubstr("no configuration succeeded in the time given"));
+}
+
 TEST_F(TuneOnMissTest, AnExecutableThatStoresNothingUsefulHasFailed) {
   Dispatcher dispatcher(options(script("exit 0")));
   dispatcher.plan(kLine);
