@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <optional>
 #include <thread>
 
 #include "db/store.h"
@@ -175,6 +177,36 @@ TEST_F(FakeDriverTest, DevicesHavePlansOfTheirOwn) {
   on_one.plan.run(on_one.input, on_one.output);
   EXPECT_THAT(message_of([&] { on_one.plan.run(on_zero.input, on_one.output); }),
               HasSubstr("memory of cuda:0, but the plan runs on cuda:1"));
+  EXPECT_EQ(fake_driver().stale_uses, 0);
+}
+
+// Dispatchers that come and go, plans that outlive them, refreshes and mistakes, all at once on two devices.
+TEST_F(FakeDriverTest, ThreadsDoEverythingAtOnce) {
+  Dispatcher dispatchers[] = {Dispatcher(options("cuda:0")), Dispatcher(options("cuda:1"))};
+  std::atomic<int> refused{0};
+  std::vector<std::thread> threads;
+  constexpr int kThreads = 6, kRounds = 20;
+  const auto work = [&](int thread) {
+    std::optional<Run> kept;
+    for (int round = 0; round < kRounds; ++round) {
+      const int device = (thread + round) % 2;
+      std::optional<Dispatcher> own;
+      if (round % 5 == 0) own.emplace(options(device == 0 ? "cuda:0" : "cuda:1"));
+      Run run((own ? *own : dispatchers[device]).plan(kLine), device);
+      own.reset();
+      run.plan.prepare(run.parameters);
+      run.plan.run(run.input, run.output);
+      const ConstBuffer elsewhere(fake_driver().allocate(1 - device, run.input.bytes), run.input.bytes);
+      const std::string message = message_of([&] { run.plan.run(elsewhere, run.output); });
+      if (message.starts_with("input: memory of cuda:")) ++refused;
+      if (kept) kept->plan.run(kept->input, kept->output);
+      if (round % 4 == 0) dispatchers[device].refresh();
+      if (round % 3 == 0) kept.emplace(std::move(run));
+    }
+  };
+  for (int thread = 0; thread < kThreads; ++thread) threads.emplace_back(work, thread);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(refused, kThreads * kRounds);
   EXPECT_EQ(fake_driver().stale_uses, 0);
 }
 
