@@ -64,6 +64,7 @@ class Tokenizer {
 
   std::vector<Token> tokens() {
     std::vector<Token> result;
+    result.reserve(text_.size() / 2 + 2);
     do {
       while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
       const std::size_t start = at_;
@@ -148,11 +149,9 @@ class Tokenizer {
     constexpr std::array<std::string_view, 8> kPairs = {"**", "//", "<=", ">=", "==", "!=", "<<", ">>"};
     constexpr std::string_view kSingles = "+-*/%~&|^<>()[]{},.:";
     const std::string_view rest = std::string_view(text_).substr(at_);
-    for (const std::string_view pair : kPairs) {
-      if (rest.starts_with(pair)) {
-        at_ += 2;
-        return TokenKind::symbol;
-      }
+    if (std::find(kPairs.begin(), kPairs.end(), rest.substr(0, 2)) != kPairs.end()) {
+      at_ += 2;
+      return TokenKind::symbol;
     }
     if (kSingles.find(rest[0]) == std::string_view::npos) {
       const std::string hint = rest[0] == '=' ? "; comparison is `==`" : "";
@@ -171,7 +170,15 @@ constexpr std::array<std::string_view, 11> kKeywords = {"and",  "or",  "not",  "
 
 class Parser {
  public:
-  explicit Parser(SyntaxTree& tree) : tree_(tree), tokens_(Tokenizer(tree.text).tokens()) {}
+  explicit Parser(SyntaxTree& tree) : tree_(tree), tokens_(Tokenizer(tree.text).tokens()) {
+    // About as many nodes as there are values and operators: a space stays in memory, and new memory takes
+    // long.
+    const auto makes_node = [](const Token& token) {
+      return token.kind != TokenKind::symbol || token.level > 0 || token.comparison;
+    };
+    tree_.nodes.reserve(static_cast<std::size_t>(std::ranges::count_if(tokens_, makes_node)));
+    tree_.child_ids.reserve(tree_.nodes.capacity());
+  }
 
   void parse() {
     if (token().kind == TokenKind::end) fail("the expression is empty");
