@@ -58,32 +58,39 @@ class Core {
     std::int64_t trial = 0;
   };
 
-  KnownTexts known_texts(std::string problem_line) const;
-  void open_layers();
   // A choice that is not published yet, and its description.
   struct Decision {
     std::unique_ptr<Choice> choice;
     PlanDescription description;
   };
+
+  KnownTexts known_texts(std::string problem_line) const;
+  void open_layers();
   Decision decide(const PlanKey& key);
-  template <class Read>
-  void read(Layer& layer, std::vector<std::string>& notes, Read read);
+
+  // lookup.cpp
   std::vector<Proposal> proposals(const PlanKey& key, Provenance step, std::vector<std::string>& notes);
   std::vector<Proposal> exact(const PlanKey& key, std::vector<std::string>& notes);
   std::vector<Proposal> nearest(const PlanKey& key, std::vector<std::string>& notes);
   std::vector<Proposal> defaults(const PlanKey& key, Provenance step);
+  template <class Read>
+  void read(Layer& layer, std::vector<std::string>& notes, Read read);
   std::vector<Proposal> stored(Layer& layer, const std::string& line, const PlanKey& key, DeviceMatch nearest,
                                DeviceMatch farthest, std::vector<std::string>* notes);
-  bool may_run_code(const Layer& layer) const;
-  std::unique_ptr<Executable> load_stored(const Problem& problem, const Proposal& proposal,
-                                          std::vector<std::string>& notes);
-  bool is_current(const FamilyRecord& record) const;
   std::vector<TrialRecord> ranked(const Store& store, std::int64_t problem, std::int64_t device,
                                   const PlanKey& key, const Layer& layer, std::vector<std::string>* notes);
+  bool is_current(const FamilyRecord& record) const;
   bool fits(const PlanKey& key, const KernelFamily& family, const Configuration& configuration) const;
+
+  // realise.cpp
   std::optional<Decision> realise(const PlanKey& key, Proposal proposal, std::vector<std::string>& notes);
+  Decision decision(const PlanKey& key, const KernelFamily& family, PlanDescription description,
+                    std::unique_ptr<Executable> executable) const;
   std::unique_ptr<Executable> load(const Problem& problem, const KernelFamily& family,
                                    const Configuration& configuration);
+  std::unique_ptr<Executable> load_stored(const Problem& problem, const Proposal& proposal,
+                                          std::vector<std::string>& notes);
+  bool may_run_code(const Layer& layer) const;
   ErrorMetrics known_or_verified(const Problem& problem, const KernelFamily& family,
                                  const Configuration& configuration, Executable& executable);
   ErrorMetrics verify(const Problem& problem, const KernelFamily& family, const Configuration& configuration,
@@ -102,5 +109,11 @@ class Core {
 
 /// The requirement's accuracy, or what the problem's type can hold.
 AccuracyRequirement effective_accuracy(const Problem& problem, const Requirement& requirement);
+
+/// Whether the configuration is deterministic enough for the requirement.
+bool allows(const Requirement& requirement, const Configuration& configuration);
+
+/// Makes every metric of `worst` the worse one; counts add up.
+void widen(ErrorMetrics& worst, const ErrorMetrics& error);
 
 }  // namespace knobwise::runtime_detail
