@@ -133,7 +133,7 @@ struct ConstBuffer {
   std::size_t number_bytes = 0;
 
   constexpr ConstBuffer() = default;
-  constexpr ConstBuffer(const void* data, std::size_t bytes) : data(data), bytes(bytes) {}
+  constexpr ConstBuffer(const void* begin, std::size_t size) : data(begin), bytes(size) {}
   /// Any contiguous range that outlives the call: std::vector<float>, std::span<const float>.
   template <std::ranges::contiguous_range Range>
   requires std::ranges::borrowed_range<Range> ConstBuffer(Range&& range)
@@ -149,7 +149,7 @@ struct MutableBuffer {
   std::size_t number_bytes = 0;
 
   constexpr MutableBuffer() = default;
-  constexpr MutableBuffer(void* data, std::size_t bytes) : data(data), bytes(bytes) {}
+  constexpr MutableBuffer(void* begin, std::size_t size) : data(begin), bytes(size) {}
   template <std::ranges::contiguous_range Range>
   requires(std::ranges::borrowed_range<Range> &&
            !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>)
