@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "runtime/key_bytes.h"
 #include "runtime/log.h"
 
@@ -24,7 +27,7 @@ Core::Core(DispatcherOptions options)
 
 void Core::open_layers() {
   layers_.clear();
-  notes_.clear();
+  const std::vector<std::string> said = std::exchange(notes_, {});
   for (const std::filesystem::path& path : options_.databases) {
     try {
       layers_.push_back({path, Store::open(path, Store::Mode::read_only)});
@@ -36,7 +39,8 @@ void Core::open_layers() {
     }
   }
   if (options_.on_new_plan) return;
-  for (const std::string& note : notes_) log_warning(note);
+  for (const std::string& note : notes_)
+    if (std::ranges::find(said, note) == said.end()) log_warning(note);
 }
 
 void Core::refresh() {
@@ -70,7 +74,9 @@ const Choice* Core::choose(const PlanKey& key) {
     // Another thread may have decided while this one waited.
     if (const Choice* decided = find(key)) return decided;
     decision = decide(key);
+    const Choice* const made = decision.choice.get();
     choice = choices_.insert(std::move(decision.choice));
+    if (choice != made) return choice;  // the answer of before a refresh, which was said then
   }
   if (options_.on_new_plan) {
     options_.on_new_plan(decision.description);

@@ -289,8 +289,9 @@ struct DispatcherOptions {
   std::filesystem::path code_cache = {};
   /// Needs a database that takes the results: the first of `databases`, which is made if it is missing.
   TuneOnMiss tune_on_miss = {};
-  /// Called once for each problem and requirement with what was decided, from a thread that asked; several
-  /// may call at once. Empty: a line on standard error says it, and what is wrong with the databases.
+  /// Called once for each problem and requirement with what was decided, from a thread that asked, and again
+  /// when a refresh() changed that; several may call at once. Empty: a line on standard error says it, and
+  /// what is wrong with the databases.
   std::function<void(const PlanDescription&)> on_new_plan = {};
 };
 

@@ -58,7 +58,8 @@ typedef struct knobwise_options {
   double tune_limit_seconds; /* When the process is ended; 0: twice tune_seconds and a minute. */
   const char* tune_executable;
   /* Called once for each problem and requirement with what was decided, one JSON object, from the thread that
-   * asked; NULL: a line on standard error, as for every note. Must not throw or jump. */
+   * asked, and again when a refresh changed that; NULL: a line on standard error, as for every note. Must not
+   * throw or jump. */
   void (*on_new_plan)(const char* description, void* context);
   void* context; /* For on_new_plan. */
 } knobwise_options;

@@ -401,6 +401,24 @@ TEST_F(LookupTest, EachDecisionIsReportedOnce) {
   EXPECT_THAT(decided_[0].to_json(), HasSubstr("\"provenance\":\"family_default\""));
 }
 
+TEST_F(LookupTest, ARefreshReportsOnlyWhatItChanged) {
+  const auto path = database("tuned.db", {});
+  Dispatcher dispatcher(options({path}));
+  const auto plan_both = [&] {
+    dispatcher.plan(kProblem);
+    dispatcher.plan("conv1d n=1 c=1 w=8 k=1 s=1");
+  };
+  plan_both();
+  dispatcher.refresh();
+  plan_both();
+  EXPECT_EQ(decided_.size(), 2u);
+  database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  dispatcher.refresh();
+  plan_both();
+  ASSERT_EQ(decided_.size(), 3u);
+  EXPECT_EQ(decided_.back().provenance, Provenance::exact);
+}
+
 TEST_F(LookupTest, APlanTellsTheProblemThatItWasAskedFor) {
   Dispatcher dispatcher(options({}));
   for (const char* line :
@@ -450,7 +468,10 @@ TEST_F(LookupTest, WithoutACallbackALineOnStandardErrorSaysItOnce) {
   testing::internal::CaptureStderr();
   {
     Dispatcher dispatcher(chosen);
-    for (int i = 0; i < 3; ++i) dispatcher.plan(kProblem);
+    for (int i = 0; i < 3; ++i) {
+      dispatcher.plan(kProblem);
+      dispatcher.refresh();
+    }
   }
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
