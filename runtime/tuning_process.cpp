@@ -24,6 +24,7 @@ namespace knobwise::runtime_detail {
 namespace {
 
 constexpr off_t kMostErrorBytes = 4096;  // of the end, where the reason stands
+constexpr off_t kMostStoredBytes = 1 << 20;
 
 bool runnable(const std::filesystem::path& path) {
   std::error_code error;
@@ -115,6 +116,7 @@ std::filesystem::path find_knobwise(const std::filesystem::path& chosen) {
 TuningProcess::TuningProcess(const std::vector<std::string>& command, const std::string& setting) {
   errors_ = memfd_create("knobwise-tuning", MFD_CLOEXEC);
   if (errors_ < 0) throw UserError(fmt::format("tune_on_miss: memfd_create: {}", std::strerror(errno)));
+  fcntl(errors_, F_SETFL, O_APPEND);  // so that it can be cut while it is written
   std::vector<char*> arguments, environment{const_cast<char*>(setting.c_str())};
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -145,7 +147,10 @@ std::optional<std::string> TuningProcess::outcome() const {
     // The application takes its children's exit statuses away (SIGCHLD ignored, or wait() for any child).
     return errno == ECHILD ? std::optional<std::string>("") : std::nullopt;
   }
-  if (info.si_pid == 0) return std::nullopt;
+  if (info.si_pid == 0) {
+    cut_errors();
+    return std::nullopt;
+  }
   if (info.si_code == CLD_EXITED && info.si_status == 0) return "";
   const std::string how = info.si_code == CLD_EXITED ? fmt::format("exit status {}", info.si_status)
                                                      : fmt::format("signal {}", info.si_status);
@@ -158,6 +163,13 @@ std::optional<std::string> TuningProcess::outcome() const {
 
 void TuningProcess::interrupt() const {
   if (!outcome()) kill(pid_, SIGTERM);
+}
+
+// What it says lies in memory, of which a program that is none of ours might take all.
+void TuningProcess::cut_errors() const {
+  struct stat status {};
+  if (fstat(errors_, &status) != 0 || status.st_size <= kMostStoredBytes) return;
+  [[maybe_unused]] const int failed = ftruncate(errors_, 0);  // the next time, then
 }
 
 std::string TuningProcess::last_line() const {

@@ -33,6 +33,7 @@ class TuningProcess {
   void interrupt() const;
 
  private:
+  void cut_errors() const;
   std::string last_line() const;
 
   pid_t pid_ = -1;

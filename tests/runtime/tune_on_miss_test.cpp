@@ -196,6 +196,26 @@ while true; do sleep 1; done)");
   for (const pid_t pid : pids()) EXPECT_TRUE(within(5s, [&] { return !runs(pid); })) << pid;
 }
 
+TEST_F(TuneOnMissTest, WhatItSaysTakesLittleMemory) {
+  const auto executable = script(
+      R"(head -c 67108864 /dev/zero >&2; echo >> "$folder/said"; sleep 1; echo 'the end' >&2; exit 3)");
+  Dispatcher dispatcher(options(executable));
+  dispatcher.plan(kLine);
+  ASSERT_TRUE(within(20s, [&] { return std::filesystem::exists(folder_ / "said"); }));
+  const auto stored = [] {
+    std::uintmax_t bytes = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code closed;
+      const std::string target = std::filesystem::read_symlink(entry, closed).string();
+      if (target.find("knobwise-tuning") != target.npos) bytes += std::filesystem::file_size(entry, closed);
+    }
+    return bytes;
+  };
+  EXPECT_TRUE(within(1s, [&] { return stored() < 1 << 20; })) << stored();
+  ASSERT_TRUE(ended(dispatcher));
+  EXPECT_EQ(status(dispatcher).message, "the end (exit status 3)");
+}
+
 TEST_F(TuneOnMissTest, NoProcessOutlivesTheDispatcher) {
   const auto executable =
       script(R"(echo $$ >> "$folder/pids"; sleep 1000 & echo $! >> "$folder/pids"; wait)");
