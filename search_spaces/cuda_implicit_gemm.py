@@ -12,14 +12,15 @@ sys.dont_write_bytecode = True
 
 import t1_writer
 
-# Figures of a configuration, as expressions: VE elements of a vector, SP terms of an operand, POS positions of a block, WG true with
+# Figures of a configuration, as expressions: VE elements of a vector, SP terms of an operand, SETS sums of each output, POS positions of a block, WG true with
 # warpgroup instructions, WALK true if depth is walked by its inputs, RW warps along the positions, WARPS that multiply, ACC sums of a
 # lane, MT instructions of a warpgroup along the positions, FEED registers of its operands, REGS registers of a lane that multiplies
 # and STREGS of one that stages (88 or 56 if warpgroups share them out), BREGS of a block, ROWV vectors of a row of taps, PLANES of the
 # staged input, KST instructions of a step, EB bytes of an entry, UNIT elements between entries, SW SH SD staged extents, CSTEPS steps
 # over the channels, IBUF and WBUF buffers, WSTEP bytes of a step's weights, TILES of a sample.
 VE='(2 if precision in ["tf32", "tf32x3"] else 4)'
-SP='(2 if precision in ["fp16x3", "bf16x3", "tf32x3"] else 1)'
+SP='(2 if precision in ["fp16x3", "bf16x3", "tf32x3", "fp16_e5m2"] else 1)'
+SETS='(2 if precision == "fp16_e5m2" else 1)'
 POS='(tile_d * tile_h * tile_w)'
 CDIV=lambda a,b: f'(-(-({a}) // ({b})))'
 WG='instruction == "wgmma"'
@@ -30,7 +31,7 @@ WARPS=f'({RW} * (channels_per_block // warp_channels))'
 ACC='(warp_positions * warp_channels // 32)'
 MT='(warp_positions // 16)'
 FEED=f'(12 * {MT} * {SP} if {MT} * {SP} <= 2 else 32 if {MT} * {SP} <= 4 else 4 * {MT} * {SP})'
-REGS=f'({ACC} * (t + 1 if {WALK} else 2 if epilogue_reduce_depth else 1) + ({FEED} + 12 if {WG} else warp_positions // 8 * 2 * {SP} + 8 * {SP}) + 28 + (warp_channels // 8 * 3 + 16 if epilogue_norm_channels else 0))'
+REGS=f'({ACC} * (t * {SETS} + 1 if {WALK} else 1 + {SETS} if epilogue_reduce_depth else {SETS}) + ({FEED} + 12 if {WG} else warp_positions // 8 * 2 * {SP} + 8 * {SP}) + 28 + (warp_channels // 8 * 3 + 16 if epilogue_norm_channels else 0))'
 STREGS=f'({REGS} if not ({WG}) or producer_warps == 0 else 88 if producer_warps <= 4 and {WARPS} <= 8 else 56)'
 BREGS=f'(32 * ({WARPS} * {REGS} + producer_warps * {STREGS}))'
 ROWV=f'({CDIV("s",VE)} if gather == "taps" else s)'
@@ -57,7 +58,7 @@ DEEPWG=f'({DEEP} and device_compute_capability == 90 and k_per_group % 8 == 0 an
 knobs=[
  ('instruction','string',f"['wgmma', 'mma'] if {DEEPWG} else ['mma', 'wgmma'] if device_compute_capability == 90 else ['mma']",None),
  ('depth_walk','string',"['outputs', 'inputs'] if epilogue_reduce_depth and t > 1 and stride_d == 1 and dilation_d == 1 else ['outputs']",None),
- ('precision','string',"['bf16x3', 'fp16x3', 'tf32x3', 'fp16', 'bf16', 'tf32'] if dtype == 'f32' else ['bf16'] if dtype == 'bf16' else ['fp16']",None),
+ ('precision','string',"['bf16x3', 'fp16x3', 'tf32x3', 'fp16', 'bf16', 'tf32'] + (['fp16_e5m2'] if device_compute_capability == 90 else []) if dtype == 'f32' else ['bf16'] if dtype == 'bf16' else ['fp16']",None),
  ('gather','string',"['channels'] if c_per_group >= 3 and (c_per_group % 4 != 3 or s < 4) or dilation_w > 1 or s == 1 else ['taps'] if c_per_group <= 2 else ['taps', 'channels']",None),
  ('reduction_order','string',"['taps_outermost', 'channels_outermost']",None),
  ('tile_w','int',"[v for v in range(1, 1025) if v == ow and ow <= 256 or v in [16, 32, 64, 128, 256, 512, 1024] and v < 1.5 * ow and -(-ow // v) * v <= 1.1 * ow or v in [8, 16] and v >= ow or ow < 1024 and ow > 256 and v in [-(-(-(-ow // m)) // 4) * 4 for m in [2, 3, 4, 5, 6]]]","ow if ow <= 128 and oh * od > 1 else min([v for v in [32, 64, 128, 256] if -(-ow // v) * v <= 1.1 * ow] + [max(4, -(-ow // 4) * 4)]) if oh * od > 1 else min(128, max(4, -(-ow // 4) * 4))"),
@@ -82,6 +83,7 @@ cons=[
  (f"not ({WALK}) or {WG} and channels_per_block == warp_channels and t * warp_channels <= 256", "sums of every depth tap in one instruction"),
  ("instruction == 'wgmma' or channels_per_block % 16 == 0 and warp_channels % 16 == 0 and warp_channels <= 128", "channels of an instruction"),
  ("instruction == 'mma' or warp_positions % 16 == 0 and weights_source != 'global' and warp_channels in [channels_per_block, channels_per_block // 2]", "positions of an instruction, its weights in shared memory"),
+ ("precision != 'fp16_e5m2' or instruction == 'wgmma'", "e5m2 at its full rate"),
  (f"weights_source != 'resident' or tiles_per_block > 1 and {CSTEPS} > 1", "weights stay for several tiles"),
  ("channels_per_block % warp_channels == 0","whole warps of channels"),
  ("warp_channels == channels_per_block or not epilogue_softmax","a warp holds every channel of the softmax"),

@@ -21,7 +21,12 @@ __device__ __forceinline__ Entry weight_entry(const Element* weights, int stage,
     values[e] = Staged{0};
     if (valid) values[e] = to_staged(weights[(((row * kGroupInputs + c) * KW_T + depth) * KW_R + tap.h) * KW_S + tap.w]);
   }
-  return make_entry(values);
+  const Entry entry = make_entry(values);
+#if KNOB_precision_fp16_e5m2
+  return {{entry.words[0], entry.words[1], entry.words[3], entry.words[2]}};
+#else
+  return entry;
+#endif
 }
 
 /// A block's operands: where they come from and where they lie in shared memory.
@@ -269,7 +274,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
 #pragma unroll
     for (int p = 0; p < kPositions; ++p)
 #pragma unroll
-      for (int c = 0; c < kChannels; ++c) results[p][c] = kw_before(sum_of(sums, p, c), 0);
+      for (int c = 0; c < kChannels; ++c) results[p][c] = kw_before(total(sums, p, c), 0);
 #endif
 #if KW_EPILOGUE_SOFTMAX
     softmax_channels(results, place);

@@ -39,7 +39,7 @@ __device__ __forceinline__ void start_sums(Sums& sums, const float (&bias)[kChan
 #pragma unroll
   for (int p = 0; p < kPositions; ++p)
 #pragma unroll
-    for (int c = 0; c < kChannels; ++c) sum_of(sums, p, slice * kChannels + c) = bias[c];
+    for (int c = 0; c < kChannels; ++c) start_sum(sums, p, slice * kChannels + c, bias[c]);
 }
 
 #if KW_EPILOGUE_REDUCE_DEPTH
@@ -49,7 +49,7 @@ __device__ __forceinline__ void fold_sums(Results& results, const Sums& sums, in
   for (int p = 0; p < kPositions; ++p)
 #pragma unroll
     for (int c = 0; c < kChannels; ++c)
-      results[p][c] = fold(results[p][c], kw_before(sum_of(sums, p, slice * kChannels + c), 0));
+      results[p][c] = fold(results[p][c], kw_before(total(sums, p, slice * kChannels + c), 0));
 }
 #endif
 

@@ -104,7 +104,8 @@ std::optional<std::string> epilogue_problem(const Problem& problem, const Device
 }
 
 bool splits(const Configuration& configuration) {
-  return configuration.text("precision").ends_with("x3");
+  const std::string_view precision = configuration.text("precision");
+  return precision.ends_with("x3") || precision == "fp16_e5m2";
 }
 bool is_tf32(const Configuration& configuration) {
   return configuration.text("precision").starts_with("tf32");

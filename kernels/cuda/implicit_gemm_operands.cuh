@@ -77,7 +77,9 @@ constexpr long long kPackedScale = kPackedBias + KW_BIAS * kPaddedChannels;
 constexpr long long kPackedShift = kPackedScale + kPaddedChannels;
 #endif
 
-/// An entry: the two operands of every term, the largest term first.
+/// An entry: the two operands of every term, the largest term first. With fp16_e5m2 the second term is one operand of the
+/// errors of the first and one of the values themselves, in e5m2; in the weights the other way round, so that one
+/// instruction multiplies errors by values and values by errors.
 struct Entry {
   unsigned words[2 * kSplits];
 };
@@ -85,6 +87,17 @@ struct Entry {
 template <class Value>
 __device__ __forceinline__ Entry make_entry(const Value (&values)[kVector]) {
   Entry entry;
+#if KNOB_precision_fp16_e5m2
+  float errors[kVector];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    entry.words[i] = pair_word(values[2 * i], values[2 * i + 1]);
+    errors[2 * i] = (values[2 * i] - word_value<0>(entry.words[i])) * kErrorScale;
+    errors[2 * i + 1] = (values[2 * i + 1] - word_value<1>(entry.words[i])) * kErrorScale;
+  }
+  entry.words[2] = round_errors(errors[0], errors[1], errors[2], errors[3]);
+  entry.words[3] = round_errors(values[0], values[1], values[2], values[3]);
+#else
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const Value a = values[i * KW_WORD_ELEMENTS];
@@ -93,6 +106,7 @@ __device__ __forceinline__ Entry make_entry(const Value (&values)[kVector]) {
     if constexpr (kSplits == 2)
       entry.words[2 + i] = pair_word(a - word_value<0>(entry.words[i]), b - word_value<1>(entry.words[i]));
   }
+#endif
   return entry;
 }
 

@@ -36,9 +36,11 @@ __device__ __forceinline__ Rows load_rows(const unsigned char* memory) {
 constexpr int kRowTiles = KNOB_warp_channels / 16;
 using Sums = float[kRowTiles][kColumnTiles][4];
 
-/// Sum of the lane's position p and channel c.
-template <class AnySums>
-__device__ __forceinline__ auto& sum_of(AnySums& sums, int p, int c) {
+/// The sum of the lane's position p and channel c: starts it, and gives what it has come to.
+__device__ __forceinline__ void start_sum(Sums& sums, int p, int c, float value) {
+  sums[c / 2][p / 2][c % 2 * 2 + p % 2] = value;
+}
+__device__ __forceinline__ float total(const Sums& sums, int p, int c) {
   return sums[c / 2][p / 2][c % 2 * 2 + p % 2];
 }
 

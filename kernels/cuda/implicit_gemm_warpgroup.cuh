@@ -7,12 +7,21 @@ namespace knobwise::implicit_gemm {
 /// Instructions of a warpgroup along the positions: 64 each, 16 of every warp.
 constexpr int kRowTiles = KNOB_warp_positions / 16;
 constexpr int kColumns = geometry().slices() * KNOB_warp_channels, kWeightColumns = geometry().weight_columns();
-using Sums = float[kRowTiles][kColumns / 2];
+/// Sums of the tiles, then, with fp16_e5m2, those of the errors: the instruction for e5m2 keeps too few bits of what it adds to.
+constexpr int kSumTiles = kErrorSums ? 2 * kRowTiles : kRowTiles;
+using Sums = float[kSumTiles][kColumns / 2];
 
-/// Sum of the lane's position p and channel c; slice s begins at channel s * kChannels.
-template <class AnySums>
-__device__ __forceinline__ auto& sum_of(AnySums& sums, int p, int c) {
-  return sums[p / 2][c / 2 * 4 + p % 2 * 2 + c % 2];
+/// The sum of the lane's position p and channel c: starts it, and gives what it has come to. Slice s begins at
+/// channel s * kChannels.
+__device__ __forceinline__ void start_sum(Sums& sums, int p, int c, float value) {
+  const int index = c / 2 * 4 + p % 2 * 2 + c % 2;
+  sums[p / 2][index] = value;
+  if constexpr (kErrorSums) sums[kRowTiles + p / 2][index] = 0;
+}
+__device__ __forceinline__ float total(const Sums& sums, int p, int c) {
+  const int index = c / 2 * 4 + p % 2 * 2 + c % 2;
+  if constexpr (kErrorSums) return fmaf(sums[kRowTiles + p / 2][index], 1 / kErrorScale, sums[p / 2][index]);
+  return sums[p / 2][index];
 }
 
 /// The lanes l ^ kChannelLanes, l ^ 2 * kChannelLanes .. hold the other channels of a lane's positions; those with l ^ kPositionLanes ..
@@ -47,10 +56,14 @@ __device__ __forceinline__ void queue_products(Sums& sums, const Operands& opera
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
   for (int m = 0; m < kRowTiles; ++m) {
+#if KNOB_precision_fp16_e5m2
+    kw_multiply_errors(sums[kRowTiles + m], operands[m][1], weights + kTerm);
+#else
     if constexpr (kSplits == 2) {  // the small terms first
       kw_multiply(sums[m], operands[m][0], weights + kTerm);
       kw_multiply(sums[m], operands[m][kSplits - 1], weights);
     }
+#endif
     kw_multiply(sums[m], operands[m][0], weights);
   }
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -121,7 +134,7 @@ __device__ __forceinline__ void multiply_step(Sums& sums, Feed& feed, const unsi
     }
   await_products<0>();
 #pragma unroll
-  for (int m = 0; m < kRowTiles; ++m)
+  for (int m = 0; m < kSumTiles; ++m)
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) asm volatile("" : "+f"(sums[m][i])::"memory");
 }

@@ -56,7 +56,7 @@ __device__ __forceinline__ void store_pair(unsigned short* target, float a, floa
 /// The operand that holds a (and, for 16-bit types, b after it), rounded to nearest.
 __device__ __forceinline__ unsigned round_word(float a, float b) {
   unsigned word;
-#if KNOB_precision_fp16 || KNOB_precision_fp16x3
+#if KNOB_precision_fp16 || KNOB_precision_fp16x3 || KNOB_precision_fp16_e5m2
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
 #elif KNOB_precision_bf16 || KNOB_precision_bf16x3
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
@@ -69,7 +69,7 @@ __device__ __forceinline__ unsigned round_word(float a, float b) {
 /// The value of element kIndex of an operand.
 template <int kIndex>
 __device__ __forceinline__ float word_value(unsigned word) {
-#if KNOB_precision_fp16 || KNOB_precision_fp16x3
+#if KNOB_precision_fp16 || KNOB_precision_fp16x3 || KNOB_precision_fp16_e5m2
   float value;
   const unsigned short bits = static_cast<unsigned short>(kIndex == 0 ? word : word >> 16);
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
@@ -80,6 +80,27 @@ __device__ __forceinline__ float word_value(unsigned word) {
   return __uint_as_float(word);
 #endif
 }
+
+/// Products of fp16, with those of their operands' errors in e5m2, summed apart.
+#if KNOB_precision_fp16_e5m2
+constexpr bool kErrorSums = true;
+#else
+constexpr bool kErrorSums = false;
+#endif
+/// What fp16 leaves of an operand, about 2^-11 of it, is multiplied by this before it is rounded to e5m2, whose range is that of
+/// fp16.
+constexpr float kErrorScale = 2048.0f;
+
+#if KNOB_precision_fp16_e5m2
+
+/// The operand that holds four values rounded to e5m2, the first one lowest.
+__device__ __forceinline__ unsigned round_errors(float a, float b, float c, float d) {
+  unsigned short low, high;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(low) : "f"(b), "f"(a));
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(high) : "f"(d), "f"(c));
+  return static_cast<unsigned>(high) << 16 | low;
+}
+#endif
 
 /// kCount neighbours in memory, as they lie there. They are taken apart where they are used, so that nothing waits
 /// for them before.
