@@ -20,17 +20,19 @@ import t1_writer
 # over the channels, IBUF and WBUF buffers, WSTEP bytes of a step's weights, TILES of a sample.
 VE='(2 if precision in ["tf32", "tf32x3"] else 4)'
 SP='(2 if precision in ["fp16x3", "bf16x3", "tf32x3", "fp16_e5m2"] else 1)'
-SETS='(2 if precision == "fp16_e5m2" else 1)'
 POS='(tile_d * tile_h * tile_w)'
 CDIV=lambda a,b: f'(-(-({a}) // ({b})))'
 WG='instruction == "wgmma"'
 WALK='depth_walk == "inputs"'
+CSTEPS=CDIV('c_per_group','input_channels_per_step')
+SETS=f'(2 if precision == "fp16_e5m2" and ({WALK} or {CSTEPS} > 1) else 1)'
 RW0=CDIV('tile_d * tile_h * tile_w','warp_positions')
 RW=f'({CDIV(RW0,"4")} * 4 if {WG} else {RW0})'
 WARPS=f'({RW} * (channels_per_block // warp_channels))'
 ACC='(warp_positions * warp_channels // 32)'
 MT='(warp_positions // 16)'
-FEED=f'(12 * {MT} * {SP} if {MT} * {SP} <= 2 else 32 if {MT} * {SP} <= 4 else 4 * {MT} * {SP})'
+OPS=f'({MT} * (1 if precision == "fp16_e5m2" and {SETS} == 1 else {SP}))'
+FEED=f'(12 * {OPS} if {OPS} <= 2 else 32 if {OPS} <= 4 else 4 * {OPS})'
 REGS=f'({ACC} * (t * {SETS} + 1 if {WALK} else 1 + {SETS} if epilogue_reduce_depth else {SETS}) + ({FEED} + 12 if {WG} else warp_positions // 8 * 2 * {SP} + 8 * {SP}) + 28 + (warp_channels // 8 * 3 + 16 if epilogue_norm_channels else 0))'
 STREGS=f'({REGS} if not ({WG}) or producer_warps == 0 else 88 if producer_warps <= 4 and {WARPS} <= 8 else 56)'
 BREGS=f'(32 * ({WARPS} * {REGS} + producer_warps * {STREGS}))'
@@ -44,7 +46,6 @@ SW=f'((((tile_w - 1) * stride_w + ({ROWV} - 1) * {VE}) // {UNIT} + 1) if gather 
 SH='((tile_h - 1) * stride_h + (r - 1) * dilation_h + 1)'
 SD='(((od if epilogue_reduce_depth else tile_d) - 1) * stride_d + (t - 1) * dilation_d + 1)'
 ENTRIES=f'({PLANES} * ({SD} * {SH} * ({SW} + 4) + 8))'
-CSTEPS=CDIV('c_per_group','input_channels_per_step')
 IBUF=f'min(stages, {CDIV(CSTEPS, "split_k")} * tiles_per_block)'
 RB='(4 if split_k > 1 else dtype_bytes)'
 WSTEP=f'({KST} * channels_per_block * (2 * t - 1 if {WALK} else 1) * 4 * {EB})'

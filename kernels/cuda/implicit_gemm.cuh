@@ -102,7 +102,8 @@ __device__ __forceinline__ void walk_depths(Results& results, Sums& sums, Feed& 
       const unsigned char* next = depth + 1 < g.staged_d() ? input_at + kDepthBytes : nullptr;
       if (depth == 0 || !Feed::kStepsFollow) feed.begin(input_at, columns, offsets);
       start_sums(sums, bias, phase);
-      multiply_step(sums, feed, input_at, next, columns, offsets, weights + g.phase_column(phase) * 16, place);
+      multiply_step(sums, feed, input_at, next, columns, offsets, weights + g.phase_column(phase) * 16, place,
+                    bias);
       if (depth >= KW_T - 1) fold_sums(results, sums, (phase + 1) % KW_T);
     }
 }
@@ -117,7 +118,7 @@ __device__ __forceinline__ void walk_depths(Results& results, Sums& sums, Feed& 
     const unsigned char* next = depth + 1 < KW_OD ? input_at + kDepthBytes : nullptr;
     if (depth == 0 || !Feed::kStepsFollow) feed.begin(input_at, columns, offsets);
     start_sums(sums, bias);
-    multiply_step(sums, feed, input_at, next, columns, offsets, weights, place);
+    multiply_step(sums, feed, input_at, next, columns, offsets, weights, place, bias);
     fold_sums(results, sums);
   }
 }
@@ -248,8 +249,8 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
 #pragma unroll
       for (int c = 0; c < kChannels; ++c) results[p][c] = fold_identity();
 #else
+    float bias[kChannels];
     if (at.first) {
-      float bias[kChannels];
       load_bias(bias, packed, place);
       start_sums(sums, bias);
     }
@@ -259,7 +260,8 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     walk_depths(results, sums, feed, bias, operands.input_buffer(step), columns, lane_offsets, weights, place);
 #else
     feed.begin(operands.input_buffer(step), columns, lane_offsets);
-    multiply_step(sums, feed, operands.input_buffer(step), nullptr, columns, lane_offsets, weights, place);
+    multiply_step(sums, feed, operands.input_buffer(step), nullptr, columns, lane_offsets, weights, place,
+                  bias);
 #endif
     if (kThreads > kConsumers) handover.emptied(step);
     if (!at.last) continue;

@@ -61,7 +61,8 @@ struct Feed {
 /// `step_weights` those of the block.
 __device__ __forceinline__ void multiply_step(Sums& sums, Feed&, const unsigned char* input, const unsigned char*,
                                               const int (&columns)[kColumnTiles], const Offsets& offsets,
-                                              const unsigned char* step_weights, const Place& place) {
+                                              const unsigned char* step_weights, const Place& place,
+                                              const float (&)[kChannels]) {
   constexpr Geometry g = geometry();
   const unsigned char* weights = step_weights + place.channel_warp * kRowTiles * kSplits * 512 + place.lane * 16;
   constexpr int kUnroll = KNOB_unroll, kTermBytes = 512, kTileBytes = kSplits * kTermBytes;

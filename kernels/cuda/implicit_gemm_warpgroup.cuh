@@ -7,20 +7,23 @@ namespace knobwise::implicit_gemm {
 /// Instructions of a warpgroup along the positions: 64 each, 16 of every warp.
 constexpr int kRowTiles = KNOB_warp_positions / 16;
 constexpr int kColumns = geometry().slices() * KNOB_warp_channels, kWeightColumns = geometry().weight_columns();
-/// Sums of the tiles, then, with fp16_e5m2, those of the errors: the instruction for e5m2 keeps too few bits of what it adds to.
-constexpr int kSumTiles = kErrorSums ? 2 * kRowTiles : kRowTiles;
+/// The instruction for e5m2 keeps too few bits of what it adds to. So the sums of the errors come first, where one step has the
+/// whole reduction, or are apart, after the other sums.
+constexpr bool kErrorsFirst = kErrorSums && geometry().channel_steps() == 1 && geometry().slices() == 1;
+constexpr bool kErrorsApart = kErrorSums && !kErrorsFirst;
+constexpr int kSumTiles = kErrorsApart ? 2 * kRowTiles : kRowTiles;
 using Sums = float[kSumTiles][kColumns / 2];
 
 /// The sum of the lane's position p and channel c: starts it, and gives what it has come to. Slice s begins at
 /// channel s * kChannels.
 __device__ __forceinline__ void start_sum(Sums& sums, int p, int c, float value) {
   const int index = c / 2 * 4 + p % 2 * 2 + c % 2;
-  sums[p / 2][index] = value;
-  if constexpr (kErrorSums) sums[kRowTiles + p / 2][index] = 0;
+  sums[p / 2][index] = kErrorsFirst ? 0 : value;
+  if constexpr (kErrorsApart) sums[kRowTiles + p / 2][index] = 0;
 }
 __device__ __forceinline__ float total(const Sums& sums, int p, int c) {
   const int index = c / 2 * 4 + p % 2 * 2 + c % 2;
-  if constexpr (kErrorSums) return fmaf(sums[kRowTiles + p / 2][index], 1 / kErrorScale, sums[p / 2][index]);
+  if constexpr (kErrorsApart) return fmaf(sums[kRowTiles + p / 2][index], 1 / kErrorScale, sums[p / 2][index]);
   return sums[p / 2][index];
 }
 
@@ -35,29 +38,43 @@ __device__ __forceinline__ unsigned long long describe(unsigned address) {
          static_cast<unsigned long long>(128 >> 4) << 32;
 }
 
-/// A lane's operands of one k step.
-using Operands = unsigned[kRowTiles][kSplits][4];
+/// Passes over the vectors of a step, each with some of the terms.
+constexpr int kPasses = kErrorsFirst ? 2 : 1, kPassTerms = kSplits / kPasses;
+/// Where the terms of a pass begin in an entry.
+__device__ constexpr int pass_begin(int pass) {
+  return kErrorsFirst && pass == 0 ? 8 : 0;
+}
+/// A lane's operands of one k step and pass.
+using Operands = unsigned[kRowTiles][kPassTerms][4];
 
 __device__ __forceinline__ void load_operands(Operands& operands, const unsigned char* input,
                                               const int (&columns)[kColumnTiles]) {
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n) {
-    const Entry entry = load_entry(input + columns[n]);
+    if constexpr (kErrorsFirst) {
+      const uint2 words = *reinterpret_cast<const uint2*>(input + columns[n]);
+      operands[n / 2][0][n % 2] = words.x, operands[n / 2][0][2 + n % 2] = words.y;
+    } else {
+      const Entry entry = load_entry(input + columns[n]);
 #pragma unroll
-    for (int term = 0; term < kSplits; ++term)
+      for (int term = 0; term < kPassTerms; ++term)
 #pragma unroll
-      for (int i = 0; i < 2; ++i) operands[n / 2][term][2 * i + n % 2] = entry.words[2 * term + i];
+        for (int i = 0; i < 2; ++i) operands[n / 2][term][2 * i + n % 2] = entry.words[2 * term + i];
+    }
   }
 }
 
-/// Queues the products of one k step; `weights` describes its weights for the warpgroup.
+/// Queues the products of one k step of a pass; `weights` describes its weights for the warpgroup.
+template <int kPass>
 __device__ __forceinline__ void queue_products(Sums& sums, const Operands& operands, unsigned long long weights) {
   constexpr int kTerm = 2 * kWeightColumns;
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
   for (int m = 0; m < kRowTiles; ++m) {
 #if KNOB_precision_fp16_e5m2
-    kw_multiply_errors(sums[kRowTiles + m], operands[m][1], weights + kTerm);
+    if constexpr (kErrorsApart || kPass == 0)
+      kw_multiply_errors(sums[kErrorsApart ? kRowTiles + m : m], operands[m][kPassTerms - 1], weights + kTerm);
+    if constexpr (kErrorsFirst && kPass == 0) continue;
 #else
     if constexpr (kSplits == 2) {  // the small terms first
       kw_multiply(sums[m], operands[m][0], weights + kTerm);
@@ -94,49 +111,76 @@ struct Offsets {
 
 /// A lane's operands on their way from shared memory: the instructions read one set while the next are loaded.
 struct Feed {
-  static constexpr int kSets = kRowTiles * kSplits <= 2 ? 3 : 2, kSteps = Offsets::kCount;
+  static constexpr int kSets = kRowTiles * kPassTerms <= 2 ? 3 : 2, kSteps = Offsets::kCount;
   /// True if a step ends where the sets began: the first operands of the next can then be loaded at its end.
-  static constexpr bool kStepsFollow = kSteps % kSets == 0;
+  static constexpr bool kStepsFollow = kPasses * kSteps % kSets == 0;
   Operands sets[kSets];
 
   __device__ __forceinline__ void begin(const unsigned char* input, const int (&columns)[kColumnTiles],
                                         const Offsets& offsets) {
 #pragma unroll
-    for (int k = 0; k < kSets - 1; ++k) load_operands(sets[k], input + offsets[k], columns);
+    for (int k = 0; k < kSets - 1; ++k) load_operands(sets[k], input + pass_begin(0) + offsets[k], columns);
   }
 };
 
-/// Adds the products of one step, whose feed has begun; that of the step at `next` begins where steps follow each
-/// other and there is one. `columns` are the byte offsets of the lane's columns; `step_weights` those of the block.
-__device__ __forceinline__ void multiply_step(Sums& sums, Feed& feed, const unsigned char* input,
+/// Waits for all products; the sums can be read after it.
+__device__ __forceinline__ void await_sums(Sums& sums) {
+  await_products<0>();
+#pragma unroll
+  for (int m = 0; m < kSumTiles; ++m)
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i) asm volatile("" : "+f"(sums[m][i])::"memory");
+}
+
+/// Queues the products of one pass over a step's vectors, whose feed has begun. The last loads are the first of the next pass, or
+/// of the step at `next` where steps follow each other and there is one.
+template <int kPass>
+__device__ __forceinline__ void multiply_pass(Sums& sums, Feed& feed, const unsigned char* input,
                                               const unsigned char* next, const int (&columns)[kColumnTiles],
-                                              const Offsets& offsets, const unsigned char* step_weights,
-                                              const Place& place) {
+                                              const Offsets& offsets, unsigned long long weights) {
   constexpr int kSteps = Feed::kSteps, kSets = Feed::kSets, kStep = 2 * kWeightColumns * kSplits;
-  constexpr int kUnroll = Offsets::kHeld ? ceil_div(kSteps, kSets) : KNOB_unroll;
-  // The same in all lanes, which the compiler cannot see.
-  const int channel_warp = geometry().channel_warps() == 1 ? 0 : __shfl_sync(0xffffffffu, place.channel_warp, 0);
-  const unsigned long long weights = describe(static_cast<unsigned>(__cvta_generic_to_shared(step_weights)) +
-                                              channel_warp * KNOB_warp_channels * 16);
+  constexpr int kUnroll = Offsets::kHeld ? ceil_div(kSteps, kSets) : KNOB_unroll, kFirstSet = kPass * kSteps % kSets;
+  constexpr bool kLastPass = kPass == kPasses - 1;
+  const unsigned char* after = kLastPass ? next + pass_begin(0) : input + pass_begin(kPass + 1);
 #pragma unroll kUnroll
   for (int first = 0; first < kSteps; first += kSets)
 #pragma unroll
     for (int set = 0; set < kSets; ++set) {
       const int k = first + set;
       if (k >= kSteps) break;
-      queue_products(sums, feed.sets[set], weights + k * kStep);
+      queue_products<kPass>(sums, feed.sets[(kFirstSet + set) % kSets], weights + k * kStep);
       await_products<1>();
       const int ahead = k + kSets - 1;
+      Operands& free = feed.sets[(kFirstSet + set + kSets - 1) % kSets];
       if (ahead < kSteps)
-        load_operands(feed.sets[(set + kSets - 1) % kSets], input + offsets[ahead], columns);
-      else if (Feed::kStepsFollow && next)
-        load_operands(feed.sets[(set + kSets - 1) % kSets], next + offsets[ahead - kSteps], columns);
+        load_operands(free, input + pass_begin(kPass) + offsets[ahead], columns);
+      else if (!kLastPass || (Feed::kStepsFollow && next))
+        load_operands(free, after + offsets[ahead - kSteps], columns);
     }
-  await_products<0>();
+}
+
+/// Adds the products of one step, whose feed has begun; that of the step at `next` begins where steps follow each
+/// other and there is one. `columns` are the byte offsets of the lane's columns; `step_weights` those of the block;
+/// `bias` is what sums whose errors come first have not started from.
+__device__ __forceinline__ void multiply_step(Sums& sums, Feed& feed, const unsigned char* input,
+                                              const unsigned char* next, const int (&columns)[kColumnTiles],
+                                              const Offsets& offsets, const unsigned char* step_weights,
+                                              const Place& place, const float (&bias)[kChannels]) {
+  // The same in all lanes, which the compiler cannot see.
+  const int channel_warp = geometry().channel_warps() == 1 ? 0 : __shfl_sync(0xffffffffu, place.channel_warp, 0);
+  const unsigned long long weights = describe(static_cast<unsigned>(__cvta_generic_to_shared(step_weights)) +
+                                              channel_warp * KNOB_warp_channels * 16);
+  multiply_pass<0>(sums, feed, input, next, columns, offsets, weights);
+  await_sums(sums);
+  if constexpr (kErrorsFirst) {
 #pragma unroll
-  for (int m = 0; m < kSumTiles; ++m)
+    for (int m = 0; m < kRowTiles; ++m)
 #pragma unroll
-    for (int i = 0; i < kColumns / 2; ++i) asm volatile("" : "+f"(sums[m][i])::"memory");
+      for (int i = 0; i < kColumns / 2; ++i)
+        sums[m][i] = fmaf(sums[m][i], 1 / kErrorScale, bias[i / 4 * 2 + i % 2]);
+    multiply_pass<kPasses - 1>(sums, feed, input, next, columns, offsets, weights);
+    await_sums(sums);
+  }
 }
 
 }  // namespace knobwise::implicit_gemm
