@@ -31,14 +31,15 @@ RW=f'({CDIV(RW0,"4")} * 4 if {WG} else {RW0})'
 WARPS=f'({RW} * (channels_per_block // warp_channels))'
 ACC='(warp_positions * warp_channels // 32)'
 MT='(warp_positions // 16)'
-OPS=f'({MT} * (1 if precision == "fp16_e5m2" and {SETS} == 1 else {SP}))'
+ROWV=f'({CDIV("s",VE)} if gather == "taps" else s)'
+PLANES=f'(input_channels_per_step if gather == "taps" else {CDIV("input_channels_per_step",VE)})'
+KST=CDIV(f'{PLANES} * (1 if {WALK} else t) * r * {ROWV}','4')
+FIRST=f'(precision == "fp16_e5m2" and {SETS} == 1)'
+OPS=f'({MT} * (1 if {FIRST} else {SP}))'
 FEED=f'(12 * {OPS} if {OPS} <= 2 else 32 if {OPS} <= 4 else 4 * {OPS})'
 REGS=f'({ACC} * (t * {SETS} + 1 if {WALK} else 1 + {SETS} if epilogue_reduce_depth else {SETS}) + ({FEED} + 12 if {WG} else warp_positions // 8 * 2 * {SP} + 8 * {SP}) + 28 + (warp_channels // 8 * 3 + 16 if epilogue_norm_channels else 0))'
 STREGS=f'({REGS} if not ({WG}) or producer_warps == 0 else 88 if producer_warps <= 4 and {WARPS} <= 8 else 56)'
 BREGS=f'(32 * ({WARPS} * {REGS} + producer_warps * {STREGS}))'
-ROWV=f'({CDIV("s",VE)} if gather == "taps" else s)'
-PLANES=f'(input_channels_per_step if gather == "taps" else {CDIV("input_channels_per_step",VE)})'
-KST=CDIV(f'{PLANES} * (1 if {WALK} else t) * r * {ROWV}','4')
 EB=f'(8 * {SP})'
 # unit = gcd(stride_w, VE) for VE in 2, 4
 UNIT=f'(max([u for u in [1, 2, 4] if stride_w % u == 0 and {VE} % u == 0]) if gather == "taps" else 1)'
@@ -50,7 +51,7 @@ IBUF=f'min(stages, {CDIV(CSTEPS, "split_k")} * tiles_per_block)'
 RB='(4 if split_k > 1 else dtype_bytes)'
 WSTEP=f'({KST} * channels_per_block * (2 * t - 1 if {WALK} else 1) * 4 * {EB})'
 WBUF=f'({CSTEPS} if weights_source == "resident" else (1 if {CSTEPS} == 1 else {IBUF}) if weights_source == "shared" else 0)'
-SHARED=f'(16 * {KST} + 256 + {WBUF} * {WSTEP} + {IBUF} * ({ENTRIES} * {EB} + 128) + (4 * channels_per_block * ({RW} + 2) if epilogue_norm_channels else 0) + {WARPS} * {RB} * ((warp_positions * 24) if layout == "nhwc" else (16 if warp_channels % 16 == 0 else 8) * (warp_positions + 8)))'
+SHARED=f'(16 * {KST} + 256 + {WBUF} * {WSTEP} + {IBUF} * ({ENTRIES} * {EB} + 128) + (4 * channels_per_block * ({RW} + 2) if epilogue_norm_channels else 0) + {WARPS} * {RB} * (warp_positions * (store_channels + 8) if layout == "nhwc" else store_channels * (warp_positions + 8)))'
 TILES='((1 if epilogue_reduce_depth else -(-od // tile_d)) * (-(-oh // tile_h)) * (-(-ow // tile_w)))'
 # Large filters over few channels: the weights of a step leave no room for a second block.
 DEEP='(c_per_group <= 8 and c_per_group * t * r * s >= 256)'
@@ -74,6 +75,7 @@ knobs=[
  ('stages','int',"[1, 2, 3]",f"2 if {DEEPWG} else 1"),
  ('producer_warps','int',"[0, 2, 4, 8]",f"4 if {DEEPWG} else 0"),
  ('store_width','int',"[1, 2, 4, 8]","8"),
+ ('store_channels','int',"[8, 16]","8"),
  ('vector_width','int',"[1, 2, 4]","4"),
  ('weights_source','string',f"['resident', 'shared', 'global'] if {DEEPWG} else ['global', 'shared', 'resident'] if {DEEP} else ['shared', 'global', 'resident']",None),
  ('grid_order','string',"['positions_first', 'channels_first'] if epilogue_norm_channels else ['channels_first', 'positions_first']",None),
@@ -97,6 +99,7 @@ cons=[
  (f"{SHARED} <= device_shared_bytes_per_block","operands fit in shared memory"),
  (f"{RW} * warp_positions <= (1.2 if {WG} else 1.15) * {POS} or {RW} == 1 and (warp_positions == 8 or {POS} == od * oh * ow)","few idle columns"),
  (f"store_width == max([v for v in [1, 2, 4, 8] if v * {RB} <= 16 and (k_per_group % v == 0 if layout == 'nhwc' else tile_h * ow % v == 0 and oh * ow % v == 0 if (tile_w == ow and (tile_d == 1 or tile_h == oh)) else tile_w % v == 0 and ow % v == 0)])","the widest stores that are aligned"),
+ ("warp_channels % store_channels == 0", "channels that a warp collects before it writes them"),
  (f"vector_width == (max([v for v in [1, 2, 4] if v == 1 or layout == 'nchw' and w % v == 0 and tile_w * stride_w % v == 0 and (gather == 'channels' or pad_w % v == 0 and {UNIT} % v == 0)]))","the widest fetches that are aligned"),
  ("gather == 'channels' or input_channels_per_step <= 16","a plane for every channel"),
  (f"input_channels_per_step == c_per_group or gather == 'taps' or input_channels_per_step % {VE} == 0","steps of whole vectors"),
@@ -116,7 +119,7 @@ cons=[
  (f"n * groups * (-(-k_per_group // channels_per_block)) * {TILES} * split_k < 2147483648","a grid has at most 2^31 - 1 blocks"),
 ]
 # The order in which the space is bound: what prunes most comes first.
-order=['instruction','depth_walk','tile_w','tile_h','tile_d','channels_per_block','warp_positions','warp_channels','precision','gather','input_channels_per_step','stages','producer_warps','tiles_per_block','split_k','weights_source','unroll','reduction_order','grid_order','store_width','vector_width','min_blocks']
+order=['instruction','depth_walk','tile_w','tile_h','tile_d','channels_per_block','warp_positions','warp_channels','precision','gather','input_channels_per_step','stages','producer_warps','tiles_per_block','split_k','weights_source','unroll','reduction_order','grid_order','store_width','store_channels','vector_width','min_blocks']
 knobs=sorted(knobs,key=lambda k: order.index(k[0]))
 
 t1_writer.write("implicit_gemm", knobs, cons)

@@ -287,6 +287,7 @@ Geometry implicit_gemm_tiling(const Problem& problem, const Configuration& confi
                   knob("stages"),
                   knob("producer_warps"),
                   knob("store_width"),
+                  knob("store_channels"),
                   static_cast<int>(knob("split_k") > 1 ? sizeof(float) : size_of(problem.dtype)),
                   problem.layout == Layout::nhwc,
                   knob("vector_width"),

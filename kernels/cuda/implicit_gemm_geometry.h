@@ -68,6 +68,7 @@ struct Geometry {
   int stages;             ///< Steps whose operands are in shared memory at once.
   int producer_warps;  ///< Warps that only stage operands, ahead of the others; 0: all stage, then multiply.
   int store_width;     ///< Neighbours in the output that one access writes: 1, 2, 4 or 8.
+  int store_channels;  ///< Channels of a warp on their way out at once: rows of positions, or of channels (channels_last).
   int element_bytes;   ///< Of the output.
   int channels_last;   ///< 1: the channel is the fastest dimension of input and output.
   int fetch_width;     ///< Neighbours along w that one load fetches: 1, 2 or 4.
@@ -305,13 +306,11 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int epilogue_begin() const {
     return input_begin() + input_buffers() * input_bytes();
   }
-  /// Channels of a warp on their way out at once: rows of positions, or of channels (channels_last).
-  constexpr KW_HOST_DEVICE int out_channels() const { return warp_channels % 16 == 0 ? 16 : 8; }
   constexpr KW_HOST_DEVICE int out_pitch() const {
-    return channels_last ? out_channels() + 8 : warp_positions + (warpgroup && element_bytes == 4 ? 4 : 8);
+    return channels_last ? store_channels + 8 : warp_positions + (warpgroup && element_bytes == 4 ? 4 : 8);
   }
   constexpr KW_HOST_DEVICE int out_bytes() const {
-    return (channels_last ? warp_positions : out_channels()) * out_pitch() * element_bytes;
+    return (channels_last ? warp_positions : store_channels) * out_pitch() * element_bytes;
   }
   constexpr KW_HOST_DEVICE int norm_begin() const {
     return epilogue_begin() + position_warps() * channel_warps() * out_bytes();
@@ -337,6 +336,7 @@ struct Geometry {
             (tiles_per_block == 1 && !whole_depth && part_begin(split_k - 1) < channel_steps()));
   }
   constexpr KW_HOST_DEVICE bool stores_fit() const {
+    if (warp_channels % store_channels != 0 || store_channels % 8 != 0) return false;
     if (channels_last) return outputs_per_group() % store_width == 0 && output_channels % store_width == 0;
     return warp_positions % store_width == 0 &&
            (flat() ? tile.h * out.w % store_width == 0 && out.h * out.w % store_width == 0

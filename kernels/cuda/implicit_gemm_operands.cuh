@@ -34,6 +34,7 @@ constexpr KW_HOST_DEVICE Geometry geometry() {
                   KNOB_stages,
                   KNOB_producer_warps,
                   KNOB_store_width,
+                  KNOB_store_channels,
                   static_cast<int>(sizeof(Result)),
                   KW_NHWC,
                   KNOB_vector_width,

@@ -2,7 +2,7 @@
 
 namespace knobwise::implicit_gemm {
 
-constexpr int kOutChannels = geometry().out_channels();
+constexpr int kOutChannels = KNOB_store_channels;
 
 /// Where a position of the tile lies in the output's plane, and whether it does.
 struct OutputPlace {
@@ -71,9 +71,9 @@ __device__ __forceinline__ void collect_results(Result* scratch, const Results& 
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n)
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int channel = half * 8 + lane / 4, position = n * 8 + lane % 4 * 2;
-      const float low = results[2 * n][2 * m + half], high = results[2 * n + 1][2 * m + half];
+    for (int octet = 0; octet < kOutChannels / 8; ++octet) {
+      const int c = m * (kOutChannels / 8) + octet, channel = octet * 8 + lane / 4, position = n * 8 + lane % 4 * 2;
+      const float low = results[2 * n][c], high = results[2 * n + 1][c];
       if constexpr (KW_NHWC) {
         from_float(scratch[position * kPitch + channel], low);
         from_float(scratch[(position + 1) * kPitch + channel], high);

@@ -38,26 +38,28 @@ __device__ __forceinline__ unsigned long long describe(unsigned address) {
          static_cast<unsigned long long>(128 >> 4) << 32;
 }
 
-/// Passes over the vectors of a step, each with some of the terms.
-constexpr int kPasses = kErrorsFirst ? 2 : 1, kPassTerms = kSplits / kPasses;
+/// Passes over the vectors of a step: with errors first, one for them and one for the values.
+constexpr int kPasses = kErrorsFirst ? 2 : 1;
+/// Terms that a pass takes.
+constexpr int kLoadedTerms = kErrorsFirst ? 1 : kSplits;
 /// Where the terms of a pass begin in an entry.
 __device__ constexpr int pass_begin(int pass) {
-  return kErrorsFirst && pass == 0 ? 8 : 0;
+  return kLoadedTerms < kSplits && pass == 0 ? 8 : 0;
 }
-/// A lane's operands of one k step and pass.
-using Operands = unsigned[kRowTiles][kPassTerms][4];
+/// A lane's operands of one k step.
+using Operands = unsigned[kRowTiles][kLoadedTerms][4];
 
 __device__ __forceinline__ void load_operands(Operands& operands, const unsigned char* input,
                                               const int (&columns)[kColumnTiles]) {
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n) {
-    if constexpr (kErrorsFirst) {
+    if constexpr (kLoadedTerms < kSplits) {
       const uint2 words = *reinterpret_cast<const uint2*>(input + columns[n]);
       operands[n / 2][0][n % 2] = words.x, operands[n / 2][0][2 + n % 2] = words.y;
     } else {
       const Entry entry = load_entry(input + columns[n]);
 #pragma unroll
-      for (int term = 0; term < kPassTerms; ++term)
+      for (int term = 0; term < kLoadedTerms; ++term)
 #pragma unroll
         for (int i = 0; i < 2; ++i) operands[n / 2][term][2 * i + n % 2] = entry.words[2 * term + i];
     }
@@ -73,7 +75,7 @@ __device__ __forceinline__ void queue_products(Sums& sums, const Operands& opera
   for (int m = 0; m < kRowTiles; ++m) {
 #if KNOB_precision_fp16_e5m2
     if constexpr (kErrorsApart || kPass == 0)
-      kw_multiply_errors(sums[kErrorsApart ? kRowTiles + m : m], operands[m][kPassTerms - 1], weights + kTerm);
+      kw_multiply_errors(sums[kErrorsApart ? kRowTiles + m : m], operands[m][kLoadedTerms - 1], weights + kTerm);
     if constexpr (kErrorsFirst && kPass == 0) continue;
 #else
     if constexpr (kSplits == 2) {  // the small terms first
@@ -111,7 +113,8 @@ struct Offsets {
 
 /// A lane's operands on their way from shared memory: the instructions read one set while the next are loaded.
 struct Feed {
-  static constexpr int kSets = kRowTiles * kPassTerms <= 2 ? 3 : 2, kSteps = Offsets::kCount;
+  static constexpr int kSteps = Offsets::kCount;
+  static constexpr int kSets = kRowTiles * kLoadedTerms <= 2 ? 3 : 2;
   /// True if a step ends where the sets began: the first operands of the next can then be loaded at its end.
   static constexpr bool kStepsFollow = kPasses * kSteps % kSets == 0;
   Operands sets[kSets];
