@@ -284,6 +284,6 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     normalise(results, packed, reinterpret_cast<float*>(shared + g.norm_begin()), place);
 #endif
     store_results(results, output, residual, place,
-                  reinterpret_cast<Result*>(shared + g.epilogue_begin() + warp * g.out_bytes()));
+                  reinterpret_cast<Result*>(shared + g.epilogue_begin() + warp / g.store_warps() * g.out_bytes()));
   }
 }

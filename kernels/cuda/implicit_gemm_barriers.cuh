@@ -10,6 +10,15 @@ __device__ __forceinline__ void consumer_barrier() {
     asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
 }
 
+/// Of the warps that write results together.
+__device__ __forceinline__ void store_barrier() {
+  constexpr int kWarps = geometry().store_warps();
+  if constexpr (kWarps == 1)
+    __syncwarp();
+  else
+    asm volatile("bar.sync %0, %1;" ::"r"(2 + threadIdx.x / (32 * kWarps)), "n"(32 * kWarps) : "memory");
+}
+
 #if __CUDA_ARCH__ >= 900
 #define KW_TRY_WAIT "mbarrier.try_wait"
 #else

@@ -306,14 +306,21 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int epilogue_begin() const {
     return input_begin() + input_buffers() * input_bytes();
   }
+  /// Warps that collect results together: a warpgroup's, whose positions are neighbours, for longer runs.
+  constexpr KW_HOST_DEVICE int store_warps() const { return warpgroup && !channels_last ? 4 : 1; }
+  constexpr KW_HOST_DEVICE int store_positions() const { return store_warps() * warp_positions; }
   constexpr KW_HOST_DEVICE int out_pitch() const {
-    return channels_last ? store_channels + 8 : warp_positions + (warpgroup && element_bytes == 4 ? 4 : 8);
+    return channels_last ? store_channels + 8 : store_positions() + (warpgroup && element_bytes == 4 ? 4 : 8);
+  }
+  /// Of one of the two buffers that those warps fill in turns.
+  constexpr KW_HOST_DEVICE int out_elements() const {
+    return (channels_last ? warp_positions : store_channels) * out_pitch();
   }
   constexpr KW_HOST_DEVICE int out_bytes() const {
-    return (channels_last ? warp_positions : store_channels) * out_pitch() * element_bytes;
+    return (store_warps() > 1 ? 2 : 1) * out_elements() * element_bytes;
   }
   constexpr KW_HOST_DEVICE int norm_begin() const {
-    return epilogue_begin() + position_warps() * channel_warps() * out_bytes();
+    return epilogue_begin() + position_warps() * channel_warps() / store_warps() * out_bytes();
   }
   /// With a norm: a partial sum of every channel from every warp of positions, then two figures of every
   /// channel.

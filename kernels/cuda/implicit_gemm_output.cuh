@@ -2,7 +2,7 @@
 
 namespace knobwise::implicit_gemm {
 
-constexpr int kOutChannels = KNOB_store_channels;
+constexpr int kOutChannels = KNOB_store_channels, kStoreWarps = geometry().store_warps();
 
 /// Where a position of the tile lies in the output's plane, and whether it does.
 struct OutputPlace {
@@ -10,9 +10,9 @@ struct OutputPlace {
   bool inside;
 };
 
-__device__ __forceinline__ OutputPlace output_place(const Place& place, int in_warp) {
+__device__ __forceinline__ OutputPlace output_place(const Place& place, int in_run) {
   constexpr Geometry g = geometry();
-  const int position = place.position_warp * KNOB_warp_positions + in_warp;
+  const int position = place.position_warp / kStoreWarps * g.store_positions() + in_run;
   const Triple origin = {KW_EPILOGUE_REDUCE_DEPTH ? 0 : place.at.tile.d * KNOB_tile_d, place.at.tile.h * KNOB_tile_h,
                          place.at.tile.w * KNOB_tile_w};
   const OutOffset first = (static_cast<OutOffset>(origin.d) * KW_OH + origin.h) * KW_OW + origin.w;
@@ -101,16 +101,18 @@ __device__ __forceinline__ int channels_from(const Place& place) {
 /// neighbouring lanes write neighbours.
 __device__ __forceinline__ void store_results(const Results& results, Result* output, const Element* residual,
                                               const Place& place, Result* scratch) {
-  constexpr int kPitch = geometry().out_pitch(), kStore = KNOB_store_width;
-  // Accesses that a row of the scratch memory takes, those of a lane to a row, and rows that the warp writes
+  constexpr Geometry g = geometry();
+  constexpr int kPitch = g.out_pitch(), kStore = KNOB_store_width;
+  // Accesses that a row of the scratch memory takes, those of a lane to a row, and rows that the warps write
   // at once.
-  constexpr int kRowAccesses = (KW_NHWC ? kOutChannels : KNOB_warp_positions) / kStore;
+  constexpr int kRowAccesses = (KW_NHWC ? kOutChannels : g.store_positions()) / kStore;
   constexpr int kLaneAccesses = kRowAccesses > 32 ? kRowAccesses / 32 : 1;
-  constexpr int kRows = kRowAccesses < 32 ? 32 / kRowAccesses : 1, kAllRows = KW_NHWC ? KNOB_warp_positions : kOutChannels;
+  constexpr int kWarpRows = kRowAccesses < 32 ? 32 / kRowAccesses : 1, kRows = kStoreWarps * kWarpRows;
+  constexpr int kAllRows = KW_NHWC ? KNOB_warp_positions : kOutChannels;
   constexpr bool kRagged = kGroupOutputs % kBlockChannels != 0;
-  const int lane_row = place.lane / kRowAccesses, lane_column = place.lane % kRowAccesses * kStore;
+  const int run_warp = place.position_warp % kStoreWarps, lane_row = run_warp * kWarpRows + place.lane / kRowAccesses;
+  const int lane_column = place.lane % kRowAccesses * kStore;
   Result* lane_output = warp_plane(output, place);
-  const Result* lane_scratch = scratch + lane_row * kPitch + lane_column;
   const bool idle = kRows > kAllRows && lane_row >= kAllRows;
 #if KW_NHWC
   lane_output += lane_column;
@@ -122,10 +124,13 @@ __device__ __forceinline__ void store_results(const Results& results, Result* ou
 #endif
 #pragma unroll
   for (int m = 0; m < KNOB_warp_channels / kOutChannels; ++m) {
-    __syncwarp();
-    collect_results(scratch, results, m, place.lane);
-    __syncwarp();
+    // Warps that write together have two buffers: all have read one when they fill the other.
+    Result* buffer = scratch + (kStoreWarps > 1 ? m % 2 * g.out_elements() : 0);
+    if (kStoreWarps == 1 || m == 0) store_barrier();
+    collect_results(buffer + (KW_NHWC ? 0 : run_warp * KNOB_warp_positions), results, m, place.lane);
+    store_barrier();
     if (idle) continue;
+    const Result* lane_scratch = buffer + lane_row * kPitch + lane_column;
     const int channels_left = channels_from(place) - m * kOutChannels;
 #if KW_NHWC
     if (kRagged && lane_column >= channels_left) continue;
