@@ -51,7 +51,7 @@ IBUF=f'min(stages, {CDIV(CSTEPS, "split_k")} * tiles_per_block)'
 RB='(4 if split_k > 1 else dtype_bytes)'
 WSTEP=f'({KST} * channels_per_block * (2 * t - 1 if {WALK} else 1) * 4 * {EB})'
 WBUF=f'({CSTEPS} if weights_source == "resident" else (1 if {CSTEPS} == 1 else {IBUF}) if weights_source == "shared" else 0)'
-SHARED=f'(16 * {KST} + 256 + {WBUF} * {WSTEP} + {IBUF} * ({ENTRIES} * {EB} + 128) + (4 * channels_per_block * ({RW} + 2) if epilogue_norm_channels else 0) + {WARPS} * {RB} * (warp_positions * (store_channels + 8) if layout == "nhwc" else store_channels * (warp_positions + 8)))'
+SHARED=f'(16 * {KST} + 256 + {WBUF} * {WSTEP} + {IBUF} * ({ENTRIES} * {EB} + 128) + (4 * channels_per_block * ({RW} + 2) if epilogue_norm_channels else 0) + {WARPS} * {RB} * (warp_positions * (store_channels + 8) if layout == "nhwc" else 2 * store_channels * (warp_positions + 2) if {WG} else store_channels * (warp_positions + 8)))'
 TILES='((1 if epilogue_reduce_depth else -(-od // tile_d)) * (-(-oh // tile_h)) * (-(-ow // tile_w)))'
 # Large filters over few channels: the weights of a step leave no room for a second block.
 DEEP='(c_per_group <= 8 and c_per_group * t * r * s >= 256)'

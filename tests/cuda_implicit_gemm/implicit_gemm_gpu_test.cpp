@@ -123,7 +123,8 @@ TEST_P(ModeGpuTest, HasTheErrorOfItsMode) {
 INSTANTIATE_TEST_SUITE_P(Modes, ModeGpuTest,
                          testing::Values(ModeError{"fp16", 1e-5, 6e-4}, ModeError{"bf16", 1e-3, 4e-3},
                                          ModeError{"tf32", 1e-5, 6e-4}, ModeError{"fp16x3", 0, 2e-6},
-                                         ModeError{"bf16x3", 0, 2e-5}, ModeError{"tf32x3", 0, 2e-6}),
+                                         ModeError{"bf16x3", 0, 2e-5}, ModeError{"tf32x3", 0, 2e-6},
+                                         ModeError{"fp16_e5m2", 0, 5e-5}),
                          [](const auto& info) { return std::string(info.param.precision); });
 
 }  // namespace

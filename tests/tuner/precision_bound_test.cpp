@@ -8,6 +8,7 @@ namespace {
 TEST(PrecisionBound, ASplitModeIsHeldToMoreThanASinglePass) {
   EXPECT_LT(precision_bound("fp32", DType::f32), precision_bound("tf32x3", DType::f32));
   EXPECT_LT(precision_bound("tf32x3", DType::f32), precision_bound("tf32", DType::f32));
+  EXPECT_LT(precision_bound("fp16_e5m2", DType::f32), precision_bound("fp16", DType::f32));
   EXPECT_LT(precision_bound("fp16", DType::f32), precision_bound("bf16", DType::f32));
 }
 
