@@ -68,7 +68,8 @@ struct Geometry {
   int stages;             ///< Steps whose operands are in shared memory at once.
   int producer_warps;  ///< Warps that only stage operands, ahead of the others; 0: all stage, then multiply.
   int store_width;     ///< Neighbours in the output that one access writes: 1, 2, 4 or 8.
-  int store_channels;  ///< Channels of a warp on their way out at once: rows of positions, or of channels (channels_last).
+  int store_channels;  ///< Channels of a warp on their way out at once: rows of positions, or of channels
+                       ///< (channels_last).
   int element_bytes;   ///< Of the output.
   int channels_last;   ///< 1: the channel is the fastest dimension of input and output.
   int fetch_width;     ///< Neighbours along w that one load fetches: 1, 2 or 4.

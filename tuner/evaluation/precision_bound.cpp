@@ -7,8 +7,7 @@ namespace {
 
 double mode_bound(std::string_view precision) {
   if (precision == "fp64" || precision == "fp32") return 2e-5;
-  if (precision == "tf32x3" || precision == "bf16x3" || precision == "fp16x3" ||
-      precision == "fp16_e5m2")
+  if (precision == "tf32x3" || precision == "bf16x3" || precision == "fp16x3" || precision == "fp16_e5m2")
     return 1e-4;
   if (precision == "tf32" || precision == "fp16") return 2e-3;
   return 1.6e-2;
