@@ -162,13 +162,18 @@ KernelLaunch pack_launch(const Problem& problem, bool affine, std::int64_t entri
 }
 
 /// What is the same for every problem and configuration.
-const std::initializer_list<std::string_view> kSources = {
-    "matrix_operands.cuh",        "implicit_gemm_geometry.h",
-    "implicit_gemm_operands.cuh", "implicit_gemm_barriers.cuh",
-    "implicit_gemm_staging.cuh",  "implicit_gemm_place.cuh",
-    "implicit_gemm_products.cuh", "implicit_gemm_warpgroup.cuh",
-    "implicit_gemm_epilogue.cuh", "implicit_gemm_output.cuh",
-    "implicit_gemm.cuh"};
+const std::initializer_list<std::string_view> kSources = {"mbarrier.cuh",
+                                                          "matrix_operands.cuh",
+                                                          "implicit_gemm_geometry.h",
+                                                          "implicit_gemm_operands.cuh",
+                                                          "implicit_gemm_barriers.cuh",
+                                                          "implicit_gemm_staging.cuh",
+                                                          "implicit_gemm_place.cuh",
+                                                          "implicit_gemm_products.cuh",
+                                                          "implicit_gemm_warpgroup.cuh",
+                                                          "implicit_gemm_epilogue.cuh",
+                                                          "implicit_gemm_output.cuh",
+                                                          "implicit_gemm.cuh"};
 
 std::string kernel_source() {
   std::string text;

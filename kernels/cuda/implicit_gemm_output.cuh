@@ -35,7 +35,7 @@ __device__ __forceinline__ void store_transposed(Result* row, float a0, float a1
   unsigned short words[4];
   from_float(words[0], a0), from_float(words[1], a1), from_float(words[2], b0), from_float(words[3], b1);
   asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(
-                   static_cast<unsigned>(__cvta_generic_to_shared(row))),
+                   shared_address(row)),
                "r"(words[0] | static_cast<unsigned>(words[1]) << 16),
                "r"(words[2] | static_cast<unsigned>(words[3]) << 16)
                : "memory");

@@ -50,23 +50,9 @@ constexpr long long kPackedShift = kPackedScale + geometry().padded_channels();
 
 // ---- Barriers of the pipeline ----
 
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
-__device__ __forceinline__ void barrier_init(unsigned barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-__device__ __forceinline__ void barrier_arrive(unsigned barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
+/// Arrives, and has the phase wait for that many bytes of the copy engine too.
 __device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) {
-  asm volatile(
-      "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@!done bra again;\n}"
-      ::"r"(barrier), "r"(parity)
-      : "memory");
 }
 
 // ---- The producers ----
@@ -161,13 +147,6 @@ __device__ __forceinline__ void stage_input(unsigned char* buffer, const Element
 }
 
 // ---- The consumers ----
-
-/// Descriptor of a matrix in shared memory without swizzle, its reduction contiguous: the second chunk of
-/// 16 bytes is `chunk_bytes` further, the next 8 rows 128 bytes.
-__device__ __forceinline__ unsigned long long describe(unsigned address, int chunk_bytes) {
-  return static_cast<unsigned long long>(address >> 4 & 0x3fff) |
-         static_cast<unsigned long long>(chunk_bytes >> 4) << 16 | static_cast<unsigned long long>(128 >> 4) << 32;
-}
 
 using Sums = float[kColumns / 2];
 

@@ -115,8 +115,9 @@ class ImplicitGemmSm90 final : public KernelFamily {
   }
 
   std::string source_hash() const override {
-    return text_digest({kHostVersion, space_json()},
-                       {"matrix_operands.cuh", "implicit_gemm_sm90_geometry.h", "implicit_gemm_sm90.cuh"});
+    return text_digest(
+        {kHostVersion, space_json()},
+        {"mbarrier.cuh", "matrix_operands.cuh", "implicit_gemm_sm90_geometry.h", "implicit_gemm_sm90.cuh"});
   }
 
   KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
@@ -139,7 +140,7 @@ KernelInstance ImplicitGemmSm90::instantiate(const Problem& problem, const Confi
   KernelInstance instance;
   instance.source =
       source_prelude(problem, configuration) + tiling_source(tiling, configuration, cluster) +
-      epilogue.source(problem) + device_source("matrix_operands.cuh") +
+      epilogue.source(problem) + device_source("mbarrier.cuh") + device_source("matrix_operands.cuh") +
       warpgroup_instruction(tiling.columns(), configuration.text("precision"), LeftOperand::shared) +
       device_source("implicit_gemm_sm90_geometry.h") + device_source("implicit_gemm_sm90.cuh");
   instance.packed_bytes = static_cast<std::size_t>(tiling.packed_weight_bytes()) +

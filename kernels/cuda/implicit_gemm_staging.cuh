@@ -147,7 +147,7 @@ __device__ __forceinline__ void stage_input(unsigned char* buffer, const Element
 __device__ __forceinline__ void stage_weights(unsigned char* buffer, const unsigned char* packed,
                                               int channel_step, int thread, int threads) {
   constexpr int kBytes = geometry().weight_step_bytes();
-  const unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(buffer));
+  const unsigned target = shared_address(buffer);
   const unsigned char* source = packed + static_cast<long long>(channel_step) * kBytes;
 #pragma unroll 4
   for (int offset = 16 * thread; offset < kBytes; offset += 16 * threads)

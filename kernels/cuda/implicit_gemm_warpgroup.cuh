@@ -31,13 +31,6 @@ __device__ __forceinline__ float total(const Sums& sums, int p, int c) {
 /// the other positions of its channels: kChannelSteps and kPositionSteps doublings.
 constexpr int kChannelLanes = 1, kChannelSteps = 2, kPositionLanes = 4, kPositionSteps = 3;
 
-/// Descriptor of a matrix in shared memory without swizzle, its reduction contiguous: the second 16 bytes of a
-/// row lie kWeightColumns rows further, the next 8 rows 128 bytes. Adding bytes / 16 moves it.
-__device__ __forceinline__ unsigned long long describe(unsigned address) {
-  return static_cast<unsigned long long>(address >> 4 & 0x3fff) | static_cast<unsigned long long>(kWeightColumns) << 16 |
-         static_cast<unsigned long long>(128 >> 4) << 32;
-}
-
 /// Passes over the vectors of a step: with errors first, one for them and one for the values.
 constexpr int kPasses = kErrorsFirst ? 2 : 1;
 /// Terms that a pass takes.
@@ -171,8 +164,7 @@ __device__ __forceinline__ void multiply_step(Sums& sums, Feed& feed, const unsi
                                               const Place& place, const float (&bias)[kChannels]) {
   // The same in all lanes, which the compiler cannot see.
   const int channel_warp = geometry().channel_warps() == 1 ? 0 : __shfl_sync(0xffffffffu, place.channel_warp, 0);
-  const unsigned long long weights = describe(static_cast<unsigned>(__cvta_generic_to_shared(step_weights)) +
-                                              channel_warp * KNOB_warp_channels * 16);
+  const unsigned long long weights = describe(shared_address(step_weights) + channel_warp * KNOB_warp_channels * 16, kWeightColumns * 16);
   multiply_pass<0>(sums, feed, input, next, columns, offsets, weights);
   await_sums(sums);
   if constexpr (kErrorsFirst) {

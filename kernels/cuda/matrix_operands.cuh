@@ -102,6 +102,13 @@ __device__ __forceinline__ unsigned round_errors(float a, float b, float c, floa
 }
 #endif
 
+/// Descriptor, for warpgroup instructions, of a matrix in shared memory without swizzle, its reduction contiguous: the
+/// second chunk of 16 bytes is `chunk_bytes` further, the next 8 rows 128 bytes. Adding bytes / 16 moves it.
+__device__ __forceinline__ unsigned long long describe(unsigned address, int chunk_bytes) {
+  return static_cast<unsigned long long>(address >> 4 & 0x3fff) |
+         static_cast<unsigned long long>(chunk_bytes >> 4) << 16 | static_cast<unsigned long long>(128 >> 4) << 32;
+}
+
 /// kCount neighbours in memory, as they lie there. They are taken apart where they are used, so that nothing waits
 /// for them before.
 template <int kCount>
@@ -227,7 +234,7 @@ __device__ __forceinline__ float cluster_load(const float* local, int rank) {
   if constexpr (kBlocks > 1) {
     unsigned remote;
     float value;
-    const unsigned mine = static_cast<unsigned>(__cvta_generic_to_shared(local));
+    const unsigned mine = shared_address(local);
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(mine), "r"(rank));
     asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(remote) : "memory");
     return value;
