@@ -16,7 +16,7 @@ import t1_writer
 # warpgroup instructions, WALK true if depth is walked by its inputs, RW warps along the positions, WARPS that multiply, ACC sums of a
 # lane, MT instructions of a warpgroup along the positions, FEED registers of its operands, REGS registers of a lane that multiplies
 # and STREGS of one that stages (88 or 56 if warpgroups share them out), BREGS of a block, ROWV vectors of a row of taps, PLANES of the
-# staged input, KST instructions of a step, EB bytes of an entry, UNIT elements between entries, SW SH SD staged extents, CSTEPS steps
+# staged input, KST instructions of a step, EB bytes of an entry, UNIT elements between entries, FETCH the most that one load may fetch, SW SH SD staged extents, CSTEPS steps
 # over the channels, IBUF and WBUF buffers, WSTEP bytes of a step's weights, TILES of a sample.
 VE='(2 if precision in ["tf32", "tf32x3"] else 4)'
 SP='(2 if precision in ["fp16x3", "bf16x3", "tf32x3", "fp16_e5m2"] else 1)'
@@ -43,7 +43,8 @@ BREGS=f'(32 * ({WARPS} * {REGS} + producer_warps * {STREGS}))'
 EB=f'(8 * {SP})'
 # unit = gcd(stride_w, VE) for VE in 2, 4
 UNIT=f'(max([u for u in [1, 2, 4] if stride_w % u == 0 and {VE} % u == 0]) if gather == "taps" else 1)'
-SW=f'((((tile_w - 1) * stride_w + ({ROWV} - 1) * {VE}) // {UNIT} + 1) if gather == "taps" else (tile_w - 1) * stride_w + (s - 1) * dilation_w + 2 * vector_width)'
+SW=f'((((tile_w - 1) * stride_w + ({ROWV} - 1) * {VE}) // {UNIT} + 1) if gather == "taps" else -(-((vector_width - pad_w % vector_width) % vector_width + (tile_w - 1) * stride_w + (s - 1) * dilation_w + 1) // vector_width) * vector_width)'
+FETCH=f"(max([v for v in [1, 2, 4] if v == 1 or layout == 'nchw' and w % v == 0 and (tile_w >= ow or tile_w * stride_w % v == 0) and (gather == 'channels' or pad_w % v == 0 and {UNIT} % v == 0)]))"
 SH='((tile_h - 1) * stride_h + (r - 1) * dilation_h + 1)'
 SD='(((od if epilogue_reduce_depth else tile_d) - 1) * stride_d + (t - 1) * dilation_d + 1)'
 ENTRIES=f'({PLANES} * ({SD} * {SH} * ({SW} + 4) + 8))'
@@ -100,7 +101,7 @@ cons=[
  (f"{RW} * warp_positions <= (1.2 if {WG} else 1.15) * {POS} or {RW} == 1 and (warp_positions == 8 or {POS} == od * oh * ow)","few idle columns"),
  (f"store_width == max([v for v in [1, 2, 4, 8] if v * {RB} <= 16 and (k_per_group % v == 0 if layout == 'nhwc' else tile_h * ow % v == 0 and oh * ow % v == 0 if (tile_w == ow and (tile_d == 1 or tile_h == oh)) else tile_w % v == 0 and ow % v == 0)])","the widest stores that are aligned"),
  ("warp_channels % store_channels == 0", "channels that a warp collects before it writes them"),
- (f"vector_width == (max([v for v in [1, 2, 4] if v == 1 or layout == 'nchw' and w % v == 0 and tile_w * stride_w % v == 0 and (gather == 'channels' or pad_w % v == 0 and {UNIT} % v == 0)]))","the widest fetches that are aligned"),
+ (f"vector_width == {FETCH} or vector_width == 2 and {FETCH} == 4 and gather == 'channels'","the widest fetches that are aligned, or half of them"),
  ("gather == 'channels' or input_channels_per_step <= 16","a plane for every channel"),
  (f"input_channels_per_step == c_per_group or gather == 'taps' or input_channels_per_step % {VE} == 0","steps of whole vectors"),
  ("input_channels_per_step == c_per_group or not epilogue_reduce_depth","every depth from one staging of the input"),
@@ -109,7 +110,7 @@ cons=[
  (f"producer_warps in [0, 4, 8] if {WG} else producer_warps <= 4","registers pass between whole warpgroups"),
  (f"stages <= {CDIV(CSTEPS, 'split_k')} * tiles_per_block","no more stages than steps"),
  (f"tiles_per_block == 1 or stages > 1 and ({CSTEPS} == 1 or weights_source == 'resident') and not epilogue_norm_channels and tiles_per_block <= n * {TILES}","several tiles only to stage ahead"),
- (f"n * {TILES} * groups * (-(-k_per_group // channels_per_block)) > 0.75 * tiles_per_block * device_multiprocessors or tiles_per_block == 1","a block for every multiprocessor"),
+ (f"n * {TILES} * groups * (-(-k_per_group // channels_per_block)) > tiles_per_block // (2 if tiles_per_block >= 32 else 4) * device_multiprocessors or tiles_per_block == 1","more tiles a block only where it leaves fewer waves of blocks"),
  (f"split_k == 1 or tiles_per_block == 1 and not (epilogue_reduce_depth or epilogue_softmax or epilogue_norm_channels) and (split_k - 1) * (-(-{CSTEPS} // split_k)) < {CSTEPS}", "every part of the reduction has a step, and sums that the next kernel joins"),
  (f"split_k == 1 or n * {TILES} * groups * (-(-k_per_group // channels_per_block)) * split_k <= 4 * device_multiprocessors", "the reduction is split to fill the device"),
  (f"grid_order == 'positions_first' or (channels_per_block < k_per_group or groups > 1) and not epilogue_norm_channels","the order matters only where blocks differ in channels; a norm's blocks are neighbours"),

@@ -351,7 +351,7 @@ struct Geometry {
                    : tile.w % store_width == 0 && out.w % store_width == 0);
   }
   constexpr KW_HOST_DEVICE bool fetches_fit() const {
-    return fetch_width == 1 || (in.w % fetch_width == 0 && tile.w * stride.w % fetch_width == 0 &&
+    return fetch_width == 1 || (in.w % fetch_width == 0 && (tiles().w == 1 || tile.w * stride.w % fetch_width == 0) &&
                                 (!gather_taps || (pad.w % fetch_width == 0 && unit() % fetch_width == 0)));
   }
 

@@ -76,6 +76,12 @@ __device__ __forceinline__ void fetch_item(Item& item, const Element* input, Tri
 #endif
 }
 
+__device__ __forceinline__ void swap_entries(Entry& a, Entry& b) {
+  const Entry first = a;
+  a = b;
+  b = first;
+}
+
 /// Neighbouring entries of a lane are written in turns, so that no two lanes of an access meet in a bank.
 __device__ __forceinline__ void deposit_item(unsigned char* buffer, const Item& item, const ItemPlace& place) {
   Entry entries[kItemEntries];
@@ -87,20 +93,16 @@ __device__ __forceinline__ void deposit_item(unsigned char* buffer, const Item& 
     entries[i] = make_entry(values);
   }
   unsigned char* target = buffer + place.entry() * kEntryBytes;
-  if constexpr (kItemEntries == 2) {
-    const bool swap = (threadIdx.x & (kEntryBytes == 16 ? 4 : 8)) != 0;
-    Entry first, second;
+  // The banks hold the entries of this many lanes; the next lanes begin with another of theirs.
+  constexpr int kLanes = 128 / kEntryBytes / kItemEntries;
+  const int turn = threadIdx.x / kLanes % kItemEntries;
 #pragma unroll
-    for (int i = 0; i < 2 * kSplits; ++i) {
-      first.words[i] = swap ? entries[kItemEntries - 1].words[i] : entries[0].words[i];
-      second.words[i] = swap ? entries[0].words[i] : entries[kItemEntries - 1].words[i];
-    }
-    store_entry(target + (swap ? kEntryBytes : 0), first);
-    store_entry(target + (swap ? 0 : kEntryBytes), second);
-  } else {
+  for (int bit = 1; bit < kItemEntries; bit *= 2)
 #pragma unroll
-    for (int i = 0; i < kItemEntries; ++i) store_entry(target + i * kEntryBytes, entries[i]);
-  }
+    for (int i = 0; i < kItemEntries; ++i)
+      if ((i & bit) == 0 && (turn & bit) != 0) swap_entries(entries[i], entries[i | bit]);
+#pragma unroll
+  for (int i = 0; i < kItemEntries; ++i) store_entry(target + (i ^ turn) * kEntryBytes, entries[i]);
 }
 
 /// One step of one tile: what to stage.
