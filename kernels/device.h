@@ -149,6 +149,9 @@ class Device {
   virtual ErrorMetrics verify(const Problem& problem, const Buffers& buffers, const OutputTile& tile,
                               std::uint64_t seed) = 0;
 
+  /// Gives back the memory and the code that verify() keeps for further calls.
+  virtual void forget_references() {}
+
   virtual std::unique_ptr<Executable> load(const KernelInstance& instance, const CompiledCode& code) = 0;
 
   /// Samples runs of `executable`; caches are flushed before each sample, outside the timed region.

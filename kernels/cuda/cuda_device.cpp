@@ -111,6 +111,10 @@ void CudaDevice::fill_operand(void* device, DType dtype, std::int64_t elements, 
   synchronize();
 }
 
+void CudaDevice::forget_references() {
+  verifier_.reset();
+}
+
 ErrorMetrics CudaDevice::verify(const Problem& problem, const Buffers& buffers, const OutputTile&,
                                 std::uint64_t) {
   if (!verifier_) verifier_ = std::make_unique<CudaVerifier>(*this, tools());

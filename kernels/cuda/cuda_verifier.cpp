@@ -11,6 +11,8 @@ namespace {
 
 // Three distributions of one problem are in use at a time.
 constexpr std::size_t kMostKept = 3;
+// Parts of a large problem are up to two problems.
+constexpr std::size_t kMostKernels = 4;
 
 char* offset(void* base, std::int64_t elements, DType dtype) {
   return static_cast<char*>(base) + elements * static_cast<std::int64_t>(size_of(dtype));
@@ -91,7 +93,9 @@ const double* CudaVerifier::keep(const std::string& key, const Problem& problem,
 }
 
 Executable& CudaVerifier::reference_of(const Problem& problem) {
-  std::unique_ptr<Executable>& executable = references_[problem.to_string()];
+  const std::string line = problem.to_string();
+  if (references_.size() >= kMostKernels && !references_.contains(line)) references_.clear();
+  std::unique_ptr<Executable>& executable = references_[line];
   if (!executable) {
     const KernelInstance instance = float64_reference(problem);
     try {

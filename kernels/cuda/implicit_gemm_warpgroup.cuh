@@ -108,6 +108,7 @@ struct Offsets {
 struct Feed {
   static constexpr int kSteps = Offsets::kCount;
   static constexpr int kSets = kRowTiles * kLoadedTerms <= 2 ? 3 : 2;
+  static_assert(kPasses == 1 || kSets - 1 <= kSteps, "what is loaded ahead is of this pass or the next");
   /// True if a step ends where the sets began: the first operands of the next can then be loaded at its end.
   static constexpr bool kStepsFollow = kPasses * kSteps % kSets == 0;
   Operands sets[kSets];

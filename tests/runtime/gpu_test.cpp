@@ -160,6 +160,27 @@ TEST_F(GpuRuntimeTest, LaterRunsAllocateNothingOnTheHost) {
   EXPECT_TRUE(run.right());
 }
 
+TEST_F(GpuRuntimeTest, VerifyingAPlanKeepsNoMemory) {
+  Dispatcher dispatcher = open();
+  const auto plan = [&](int width) {
+    return dispatcher.plan("conv2d n=1 c=1 h=2048 w=" + std::to_string(width) + " k=8 r=1 s=1",
+                           {.allow = {Provenance::family_default}});
+  };
+  const auto free_bytes = [] {
+    const Current current(0);
+    std::size_t free = 0, total = 0;
+    succeed(driver().cuMemGetInfo(&free, &total), "memory");
+    return static_cast<double>(free);
+  };
+  plan(2048);
+  const double before = free_bytes();
+  const std::size_t host = allocated_bytes();
+  for (int i = 1; i <= 8; ++i) plan(2048 + 8 * i);
+  // The float64 of one output is 268 MB; a plan's code takes up to 2 MB of the device.
+  EXPECT_LT(before - free_bytes(), 64e6);
+  EXPECT_LT((allocated_bytes() - host) / 8, 1024u);
+}
+
 TEST_F(GpuRuntimeTest, ThreadsRunOnePlanOnStreamsOfTheirOwn) {
   Dispatcher dispatcher = open();
   Run run(*device_, dispatcher.plan(kLine));
