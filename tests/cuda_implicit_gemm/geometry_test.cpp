@@ -201,5 +201,22 @@ INSTANTIATE_TEST_SUITE_P(Exact, TilingTest, testing::ValuesIn(kExactProblems));
 INSTANTIATE_TEST_SUITE_P(Matrix, TilingTest, testing::ValuesIn(kExactMatrixProblems));
 INSTANTIATE_TEST_SUITE_P(Rounded, TilingTest, testing::ValuesIn(kRoundedProblems));
 
+// Its two passes load ahead, two instructions at most.
+TEST(ErrorsInE5m2, NeverHaveAPassOfOneInstruction) {
+  int found = 0;
+  for (const char* line : kExactProblems) {
+    const Problem problem = Problem::parse(line);
+    const DeviceInfo device = cuda_target_info(90);
+    if (cuda_implicit_gemm_family().unsupported_reason(problem, device)) continue;
+    const BoundSpace space = bind_space(cuda_implicit_gemm_family(), problem, device);
+    for (const Configuration& configuration : configurations_in(space, "fp16_e5m2", 40)) {
+      EXPECT_GT(implicit_gemm_tiling(problem, configuration, 132).k_steps(), 1)
+          << line << configuration.to_json();
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 0);
+}
+
 }  // namespace
 }  // namespace knobwise

@@ -49,6 +49,24 @@ class ExactImplicitGemmGpuTest : public ImplicitGemmGpuTest {};
 TEST_P(ExactImplicitGemmGpuTest, EqualsTheReferenceOnIntegers) {
   expect_exact(GetParam());
 }
+
+// A sample of all configurations has few of this mode, which has passes and sums of its own.
+TEST_P(ExactImplicitGemmGpuTest, EqualsTheReferenceOnIntegersInE5m2) {
+  HostTensors host(Problem::parse(GetParam()), Distribution::integers);
+  const KernelFamily& family = cuda_implicit_gemm_family();
+  if (family.unsupported_reason(host.problem, device().info())) GTEST_SKIP() << "not of this family";
+  const auto configurations =
+      configurations_in(bind_space(family, host.problem, device().info()), "fp16_e5m2", 3);
+  if (configurations.empty()) GTEST_SKIP() << "no configuration in this mode";
+  const std::vector<double> reference = host.reference();
+  for (const Configuration& configuration : configurations) {
+    SCOPED_TRACE(configuration.to_json());
+    const auto executable =
+        compile_and_load(family.instantiate(host.problem, configuration, device().info()));
+    EXPECT_EQ(differences(host, host.run(device(), *executable), reference), 0u);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Plain, ExactImplicitGemmGpuTest, testing::ValuesIn(kExactProblems));
 INSTANTIATE_TEST_SUITE_P(Matrix, ExactImplicitGemmGpuTest, testing::ValuesIn(kExactMatrixProblems));
 

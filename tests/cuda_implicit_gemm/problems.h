@@ -1,6 +1,11 @@
 // Problems that the tests of the tensor-core convolutions share, besides those of the direct convolution.
 #pragma once
 
+#include <algorithm>
+#include <random>
+#include <string_view>
+#include <vector>
+
 #include "kernels/cuda/implicit_gemm_family.h"
 #include "tests/cuda_direct_conv/problems.h"
 
@@ -32,5 +37,18 @@ inline const char* const kExactMatrixProblems[] = {
     "conv2d n=1 c=300 h=7 w=7 k=64 r=3 s=3 pad=1 bias | mul 2 | relu",
     "conv2d n=1 c=256 h=9 w=5 k=40 r=3 s=3 pad=1 dtype=f16 layout=nhwc bias | residual | relu",
 };
+
+/// Up to `count` configurations of a precision mode, of those that a sample of the space has.
+inline std::vector<Configuration> configurations_in(const BoundSpace& space, std::string_view precision,
+                                                    std::size_t count) {
+  std::mt19937_64 random(23);
+  std::vector<Configuration> found;
+  for (const std::uint64_t index : space.sample(std::min<std::uint64_t>(space.size(), 2000), random)) {
+    if (found.size() == count) break;
+    Configuration configuration = space.configuration(index);
+    if (configuration.text("precision") == precision) found.push_back(std::move(configuration));
+  }
+  return found;
+}
 
 }  // namespace knobwise
