@@ -106,6 +106,12 @@ PlanDescription Core::describe(const Choice& choice) const {
 }
 
 Core::Decision Core::decide(const PlanKey& key) {
+  // What verifying candidates keeps is the application's memory again, however this ends.
+  const auto forget = [this](void*) {
+    const std::lock_guard lock(device_mutex_);
+    device_->forget_references();
+  };
+  const std::unique_ptr<void, decltype(forget)> references(this, forget);
   for (Layer& layer : layers_) layer.failed = false;
   std::vector<std::string> notes;
   for (Provenance step : kProvenances) {

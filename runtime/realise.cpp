@@ -119,7 +119,6 @@ ErrorMetrics Core::verify(const Problem& problem, const KernelFamily& family,
     device_->synchronize();
     widen(worst, device_->verify(problem, buffers, family.tile(problem, configuration), kSeed));
   }
-  device_->forget_references();  // the application's memory, from here on
   return worst;
 }
 

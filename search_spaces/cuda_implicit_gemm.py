@@ -37,7 +37,7 @@ KST=CDIV(f'{PLANES} * (1 if {WALK} else t) * r * {ROWV}','4')
 FIRST=f'(precision == "fp16_e5m2" and {SETS} == 1)'
 OPS=f'({MT} * (1 if {FIRST} else {SP}))'
 FEED=f'(12 * {OPS} if {OPS} <= 2 else 32 if {OPS} <= 4 else 4 * {OPS})'
-REGS=f'({ACC} * (t * {SETS} + 1 if {WALK} else 1 + {SETS} if epilogue_reduce_depth else {SETS}) + ({FEED} + 12 if {WG} else warp_positions // 8 * 2 * {SP} + 8 * {SP}) + 28 + (warp_channels // 8 * 3 + 16 if epilogue_norm_channels else 0))'
+REGS=f'({ACC} * (t * {SETS} + 1 if {WALK} else 1 + {SETS} if epilogue_reduce_depth else {SETS}) + ({FEED} + 12 if {WG} else warp_positions // 8 * 2 * {SP} + 8 * {SP}) + 28 + (warp_channels // 4 if {FIRST} else 0) + (warp_channels // 8 * 3 + 16 if epilogue_norm_channels else 0))'
 STREGS=f'({REGS} if not ({WG}) or producer_warps == 0 else 88 if producer_warps <= 4 and {WARPS} <= 8 else 56)'
 BREGS=f'(32 * ({WARPS} * {REGS} + producer_warps * {STREGS}))'
 EB=f'(8 * {SP})'

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -66,6 +67,47 @@ TEST_P(ExactImplicitGemmGpuTest, EqualsTheReferenceOnIntegersInE5m2) {
     EXPECT_EQ(differences(host, host.run(device(), *executable), reference), 0u);
   }
 }
+
+// Integers plus multiples of 2^-13 that fp16 rounds away: what it leaves is exact in e5m2, so that the
+// products of the errors are seen, but for those of two errors.
+void add_errors(std::vector<char>& memory) {
+  float* values = reinterpret_cast<float*>(memory.data());
+  std::mt19937 random(41);
+  std::uniform_int_distribution<int> steps(-3, 3);
+  for (std::size_t i = 0; i < memory.size() / sizeof(float); ++i)
+    if (values[i] != 0) values[i] += static_cast<float>(steps(random)) * 0x1p-13f;
+}
+
+class ErrorsInE5m2GpuTest : public ImplicitGemmGpuTest {};
+
+TEST_P(ErrorsInE5m2GpuTest, AreMultipliedByTheValuesOfTheOtherOperand) {
+  HostTensors host(Problem::parse(GetParam()), Distribution::integers);
+  const KernelFamily& family = cuda_implicit_gemm_family();
+  if (family.unsupported_reason(host.problem, device().info())) GTEST_SKIP() << "not of this family";
+  const auto configurations =
+      configurations_in(bind_space(family, host.problem, device().info()), "fp16_e5m2", 6);
+  if (configurations.empty()) GTEST_SKIP() << "no configuration in this mode";
+  add_errors(host.memory[0]), add_errors(host.memory[1]);
+  const std::vector<double> reference = host.reference();
+  for (const Configuration& configuration : configurations) {
+    SCOPED_TRACE(configuration.to_json());
+    const auto executable =
+        compile_and_load(family.instantiate(host.problem, configuration, device().info()));
+    const std::vector<double> output = host.run(device(), *executable);
+    double squares = 0, all = 0;
+    for (std::size_t i = 0; i < output.size(); ++i)
+      squares += std::pow(output[i] - reference[i], 2), all += std::pow(reference[i], 2);
+    EXPECT_LE(std::sqrt(squares / all), 1e-5);  // 1e-4 without the errors of one operand
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Problems, ErrorsInE5m2GpuTest,
+    testing::Values("conv2d n=2 c=8 h=18 w=128 k=64 r=3 s=3 bias | div 2 | leaky_relu 0.25",
+                    "conv2d n=2 c=3 h=39 w=43 k=24 r=11 s=11 stride=4 pad=2 bias",
+                    "conv3d n=2 c=3 d=8 h=12 w=14 k=24 t=3 r=3 s=3 bias | min depth",
+                    "conv2d n=2 c=64 h=12 w=16 k=40 r=3 s=3 pad=1 bias | relu",
+                    "conv2d n=1 c=300 h=7 w=7 k=64 r=3 s=3 pad=1 bias"));
 
 INSTANTIATE_TEST_SUITE_P(Plain, ExactImplicitGemmGpuTest, testing::ValuesIn(kExactProblems));
 INSTANTIATE_TEST_SUITE_P(Matrix, ExactImplicitGemmGpuTest, testing::ValuesIn(kExactMatrixProblems));
