@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <random>
 
 #include "kernels/cuda/implicit_gemm_family.h"
 #include "kernels/cuda/implicit_gemm_sm90_family.h"
@@ -37,6 +38,22 @@ class ImplicitGemmGpuTest : public GpuTest, public testing::WithParamInterface<c
       }
   }
 
+  /// Runs up to `count` configurations in fp16_e5m2, which has passes and sums of its own; a sample of all
+  /// has few.
+  void for_each_output_in_e5m2(const HostTensors& host, std::size_t count,
+                               const std::function<void(const std::vector<double>&)>& check) {
+    const KernelFamily& family = cuda_implicit_gemm_family();
+    if (family.unsupported_reason(host.problem, device().info())) GTEST_SKIP() << "not of this family";
+    const auto configurations =
+        configurations_in(bind_space(family, host.problem, device().info()), "fp16_e5m2", count);
+    if (configurations.empty()) GTEST_SKIP() << "no configuration in this mode";
+    for (const Configuration& configuration : configurations) {
+      SCOPED_TRACE(configuration.to_json());
+      check(host.run(device(),
+                     *compile_and_load(family.instantiate(host.problem, configuration, device().info()))));
+    }
+  }
+
   void expect_exact(const char* line) {
     HostTensors host(Problem::parse(line), Distribution::integers);
     const std::vector<double> reference = host.reference();
@@ -51,21 +68,12 @@ TEST_P(ExactImplicitGemmGpuTest, EqualsTheReferenceOnIntegers) {
   expect_exact(GetParam());
 }
 
-// A sample of all configurations has few of this mode, which has passes and sums of its own.
 TEST_P(ExactImplicitGemmGpuTest, EqualsTheReferenceOnIntegersInE5m2) {
   HostTensors host(Problem::parse(GetParam()), Distribution::integers);
-  const KernelFamily& family = cuda_implicit_gemm_family();
-  if (family.unsupported_reason(host.problem, device().info())) GTEST_SKIP() << "not of this family";
-  const auto configurations =
-      configurations_in(bind_space(family, host.problem, device().info()), "fp16_e5m2", 3);
-  if (configurations.empty()) GTEST_SKIP() << "no configuration in this mode";
   const std::vector<double> reference = host.reference();
-  for (const Configuration& configuration : configurations) {
-    SCOPED_TRACE(configuration.to_json());
-    const auto executable =
-        compile_and_load(family.instantiate(host.problem, configuration, device().info()));
-    EXPECT_EQ(differences(host, host.run(device(), *executable), reference), 0u);
-  }
+  for_each_output_in_e5m2(host, 3, [&](const std::vector<double>& output) {
+    EXPECT_EQ(differences(host, output, reference), 0u);
+  });
 }
 
 // Integers plus multiples of 2^-13 that fp16 rounds away: what it leaves is exact in e5m2, so that the
@@ -82,23 +90,14 @@ class ErrorsInE5m2GpuTest : public ImplicitGemmGpuTest {};
 
 TEST_P(ErrorsInE5m2GpuTest, AreMultipliedByTheValuesOfTheOtherOperand) {
   HostTensors host(Problem::parse(GetParam()), Distribution::integers);
-  const KernelFamily& family = cuda_implicit_gemm_family();
-  if (family.unsupported_reason(host.problem, device().info())) GTEST_SKIP() << "not of this family";
-  const auto configurations =
-      configurations_in(bind_space(family, host.problem, device().info()), "fp16_e5m2", 6);
-  if (configurations.empty()) GTEST_SKIP() << "no configuration in this mode";
   add_errors(host.memory[0]), add_errors(host.memory[1]);
   const std::vector<double> reference = host.reference();
-  for (const Configuration& configuration : configurations) {
-    SCOPED_TRACE(configuration.to_json());
-    const auto executable =
-        compile_and_load(family.instantiate(host.problem, configuration, device().info()));
-    const std::vector<double> output = host.run(device(), *executable);
+  for_each_output_in_e5m2(host, 6, [&](const std::vector<double>& output) {
     double squares = 0, all = 0;
     for (std::size_t i = 0; i < output.size(); ++i)
       squares += std::pow(output[i] - reference[i], 2), all += std::pow(reference[i], 2);
     EXPECT_LE(std::sqrt(squares / all), 1e-5);  // 1e-4 without the errors of one operand
-  }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(
