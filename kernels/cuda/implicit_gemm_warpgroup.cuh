@@ -34,10 +34,10 @@ constexpr int kChannelLanes = 1, kChannelSteps = 2, kPositionLanes = 4, kPositio
 /// Passes over the vectors of a step: with errors first, one for them and one for the values.
 constexpr int kPasses = kErrorsFirst ? 2 : 1;
 /// Terms that a pass takes.
-constexpr int kLoadedTerms = kErrorsFirst ? 1 : kSplits;
+constexpr int kLoadedTerms = kSplits / kPasses;
 /// Where the terms of a pass begin in an entry.
 __device__ constexpr int pass_begin(int pass) {
-  return kLoadedTerms < kSplits && pass == 0 ? 8 : 0;
+  return kErrorsFirst && pass == 0 ? 8 : 0;
 }
 /// A lane's operands of one k step.
 using Operands = unsigned[kRowTiles][kLoadedTerms][4];
@@ -46,7 +46,7 @@ __device__ __forceinline__ void load_operands(Operands& operands, const unsigned
                                               const int (&columns)[kColumnTiles]) {
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n) {
-    if constexpr (kLoadedTerms < kSplits) {
+    if constexpr (kErrorsFirst) {
       const uint2 words = *reinterpret_cast<const uint2*>(input + columns[n]);
       operands[n / 2][0][n % 2] = words.x, operands[n / 2][0][2 + n % 2] = words.y;
     } else {
