@@ -123,6 +123,12 @@ AccuracyRequirement AccuracyRequirement::parse(std::string_view text) {
   return requirement;
 }
 
+std::vector<AccuracyRequirement> AccuracyRequirement::named() {
+  std::vector<AccuracyRequirement> all;
+  for (const NamedRequirement& named : named_requirements()) all.push_back(named.requirement);
+  return all;
+}
+
 std::string AccuracyRequirement::to_string() const {
   for (const NamedRequirement& named : named_requirements()) {
     if (max_abs == named.requirement.max_abs && rel_fro == named.requirement.rel_fro &&

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace knobwise {
 
@@ -51,6 +52,8 @@ struct AccuracyRequirement {
   /// (rel_fro <= 2e-3: one rounding of fp16 operands), "bf16" (rel_fro <= 1.6e-2), "any", or numbers:
   /// "rel_fro=1e-4,max_abs=1e-3". Throws UserError.
   static AccuracyRequirement parse(std::string_view text);
+  /// Those that have a name.
+  static std::vector<AccuracyRequirement> named();
   std::string to_string() const;
   bool accepts(const ErrorMetrics& metrics) const;
 };

@@ -104,8 +104,10 @@ class Session {
               bool reused);
   void retime_finalists(Evaluator& evaluator);
   void record_baselines();
+  std::optional<TrialRecord> best_at(const AccuracyLimits& limits) const;
   void find_best();
   void store_code();
+  void store_code(const TrialRecord& trial);
   bool accepts(const TrialRecord& trial) const { return trial.timing && meets(trial.errors, limits_); }
   bool interrupted() const { return options_.interrupted && *options_.interrupted; }
 
@@ -469,21 +471,34 @@ void Session::record_baselines() {
   }
 }
 
-void Session::find_best() {
+std::optional<TrialRecord> Session::best_at(const AccuracyLimits& limits) const {
   const CurrentVersions current(current_families(devices_.info.backend), environment_record(devices_.info));
-  result_.best = store_.best(problem_id_, device_, limits_, current).trial;
+  return store_.best(problem_id_, device_, limits, current).trial;
+}
+
+void Session::find_best() {
+  result_.best = best_at(limits_);
   if (result_.best) result_.best_family = store_.family(result_.best->family).name;
 }
 
-// The compile workers left the code in the cache that all processes share.
+// A search finds the best at other accuracies too, which a lookup may ask for.
 void Session::store_code() {
-  if (!options_.store_code || !result_.best) return;
-  const KernelFamily* family = find_family(devices_.info.backend, result_.best_family);
+  if (!options_.store_code) return;
+  std::map<std::int64_t, TrialRecord> wanted;
+  if (result_.best) wanted.emplace(result_.best->id, *result_.best);
+  for (const AccuracyRequirement& requirement : AccuracyRequirement::named())
+    if (auto best = best_at(accuracy_limits(requirement))) wanted.emplace(best->id, std::move(*best));
+  for (const auto& [id, trial] : wanted) store_code(trial);
+}
+
+// The compile workers left the code in the cache that all processes share.
+void Session::store_code(const TrialRecord& trial) {
+  const KernelFamily* family = find_family(devices_.info.backend, store_.family(trial.family).name);
   if (!family || family->builtin()) return;
   const KernelInstance instance =
-      family->instantiate(problem_, Configuration::from_json(result_.best->configuration), devices_.info);
+      family->instantiate(problem_, Configuration::from_json(trial.configuration), devices_.info);
   try {
-    store_.put_code(result_.best->id, CodeCache().get_or_compile(instance, devices_.info).image);
+    store_.put_code(trial.id, CodeCache().get_or_compile(instance, devices_.info).image);
   } catch (const std::exception& error) {
     note(fmt::format("the machine code is not stored: {}", error.what()));
   }

@@ -50,7 +50,8 @@ struct SessionOptions {
   TimingOptions timing;  ///< Of each trial; what is beaten gets fewer samples.
   double compile_limit_seconds = 120;  ///< A compilation is stopped after this.
   double run_limit_seconds = 30;       ///< A trial is stopped when it exceeds its expected runs by this.
-  bool store_code = false;             ///< Store the machine code of the best configuration.
+  bool store_code =
+      false;  ///< Store the machine code of the best configuration, at this and every named accuracy.
   std::string command_line;
   const volatile std::sig_atomic_t* interrupted = nullptr;
 };

@@ -52,8 +52,8 @@ void add_search(Options& options) {
       ("family", po::value<std::vector<std::string>>()->composing()->value_name("NAME"),
        "search only this kernel family; may be repeated")  //
       ("store-code",
-       "keep the machine code of the best configuration in the database: applications then need no "
-       "compiler (docs/security.md says when it is run)")  //
+       "keep the machine code of the best configuration, at every named accuracy, in the database: "
+       "applications then need no compiler (docs/security.md says when it is run)")  //
       ("jobs,j", po::value<int>()->value_name("N"),
        "compile workers, for all devices together [all cores]")  //
       ("end-with", po::value<pid_t>()->value_name("PID"),
