@@ -147,7 +147,7 @@ TEST(Ceilings, MeasuringAgainReplacesThemAndKeepsTheOtherFacts) {
 }
 
 TEST(Ceilings, TheFloorIsTheResourceThatTakesLonger) {
-  const DeviceRecord record = device(R"({"ceilings": {"memory": 1e12, "fp32": 1e13, "tf32": 1e14}})");
+  const DeviceRecord record = device(R"({"ceilings": {"memory": 1e12, "fp32": 1e13, "tf32": 1e14, "fp16": 2e14}})");
   ProblemRecord problem;
   problem.dtype = "f32";
   problem.compulsory_bytes = 1'000'000'000;  // 1 ms
@@ -158,6 +158,7 @@ TEST(Ceilings, TheFloorIsTheResourceThatTakesLonger) {
   EXPECT_DOUBLE_EQ(floor_time(record, problem, "fp32")->time_us, 50'000);
   EXPECT_DOUBLE_EQ(floor_time(record, problem, "tf32")->time_us, 5'000);
   EXPECT_DOUBLE_EQ(floor_time(record, problem, "tf32x3")->time_us, 15'000);
+  EXPECT_DOUBLE_EQ(floor_time(record, problem, "fp16_e5m2")->time_us, 5'000) << "fp16, and as long again in e5m2";
   EXPECT_DOUBLE_EQ(floor_time(record, problem, "")->time_us, 50'000) << "the problem's type";
   EXPECT_TRUE(floor_time(record, problem, "tf32")->measured);
   EXPECT_FALSE(floor_time(DeviceRecord{}, problem, "fp32"));

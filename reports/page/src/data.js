@@ -259,6 +259,8 @@ export function baselineMeets(baseline, requirement) {
 
 /** What a precision mode computes with, and how many products a multiplication takes. */
 export function arithmetic(precision, dtype = 'f32') {
+  // Two products of e5m2, at twice the rate of fp16, take as long as one of fp16.
+  if (precision === 'fp16_e5m2') return { resource: 'fp16', products: 2 };
   const match = /^(fp32|tf32|bf16|fp16)(?:x(\d+))?$/.exec(precision);
   if (match) return { resource: match[1], products: Number(match[2] ?? 1) };
   return { resource: { f16: 'fp16', bf16: 'bf16' }[dtype] ?? 'fp32', products: 1 };

@@ -136,6 +136,12 @@ const firstColumn = (page, caption, column) =>
   }, [caption, column]);
 
 const tests = {
+  async 'the products that a mode takes are those of the tuner'() {
+    const { arithmetic } = await import(new URL('../../../reports/page/src/data.js', import.meta.url));
+    assert.deepEqual(arithmetic('bf16x3'), { resource: 'bf16', products: 3 });
+    assert.deepEqual(arithmetic('fp16_e5m2'), { resource: 'fp16', products: 2 });
+    assert.deepEqual(arithmetic('', 'f16'), { resource: 'fp16', products: 1 });
+  },
   async 'the overview shows every problem and device'() {
     const page = await open('sweep');
     assert.equal(await page.locator('main table').first().locator('tbody tr').count(), 6);
