@@ -210,7 +210,11 @@ knobwise_status knobwise_plan_prepare(knobwise_plan* plan, const knobwise_const_
                                       size_t count, void* stream) {
   return guarded([&] {
     require(plan, "plan");
-    if (count > 0) require(parameters, "parameters");
+    const std::size_t wanted = plan->plan.problem().parameters().size();
+    if (count != wanted)
+      throw knobwise::UserError(
+          fmt::format("prepare: {} parameters given, the problem has {}", count, wanted));
+    require(parameters, "parameters");
     std::vector<knobwise::ConstBuffer> buffers;
     for (size_t i = 0; i < count; ++i) buffers.emplace_back(parameters[i].data, parameters[i].bytes);
     plan->plan.prepare(buffers, stream);

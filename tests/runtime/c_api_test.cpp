@@ -74,6 +74,14 @@ TEST_F(CApiTest, MistakesAreStatusesWithMessages) {
   ASSERT_EQ(knobwise_plan_create(dispatcher, "conv1d n=1 c=1 w=8 k=1 s=1", nullptr, &plan), KNOBWISE_OK);
   EXPECT_EQ(knobwise_plan_run(plan, {}, {}, {}, nullptr), KNOBWISE_INVALID_ARGUMENT);
   EXPECT_THAT(knobwise_last_error(), HasSubstr("prepare"));
+  // Nothing beyond the one that the problem has is read.
+  const knobwise_const_buffer parameter = {nullptr, 0};
+  for (const std::size_t count : {std::size_t{0}, std::size_t{2}, std::size_t{1} << 40, ~std::size_t{0}}) {
+    EXPECT_EQ(knobwise_plan_prepare(plan, &parameter, count, nullptr), KNOBWISE_INVALID_ARGUMENT);
+    EXPECT_THAT(knobwise_last_error(), HasSubstr("the problem has 1"));
+  }
+  EXPECT_EQ(knobwise_plan_prepare(plan, nullptr, 1, nullptr), KNOBWISE_INVALID_ARGUMENT);
+  EXPECT_THAT(knobwise_last_error(), HasSubstr("null pointer"));
   knobwise_plan_destroy(plan);
   knobwise_close(dispatcher);
 }
