@@ -174,7 +174,7 @@ std::vector<std::string> BackgroundTuner::command(const Job& job) const {
           "tune",
           job.line,
           "--device=" + device_name(),
-          "--db=" + std::filesystem::absolute(settings_.database).string(),
+          "--db=" + settings_.database.string(),
           "--accuracy=" + job.accuracy.to_string(),
           fmt::format("--max-time={}", settings_.options.seconds),
           fmt::format("--jobs={}", jobs),

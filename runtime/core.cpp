@@ -20,7 +20,7 @@ AccuracyRequirement effective_accuracy(const Problem& problem, const Requirement
 Core::Core(DispatcherOptions options)
     : options_(std::move(options)),
       device_(open_device(options_.device)),
-      code_cache_(options_.code_cache.empty() ? CodeCache::default_folder() : options_.code_cache),
+      code_cache_(options_.code_cache),
       verdicts_(code_cache_.folder()) {
   open_layers();
 }

@@ -72,7 +72,7 @@ class Core {
   std::vector<Proposal> proposals(const PlanKey& key, Provenance step, std::vector<std::string>& notes);
   std::vector<Proposal> exact(const PlanKey& key, std::vector<std::string>& notes);
   std::vector<Proposal> nearest(const PlanKey& key, std::vector<std::string>& notes);
-  std::vector<Proposal> defaults(const PlanKey& key, Provenance step);
+  std::vector<Proposal> defaults(const PlanKey& key, Provenance step, std::vector<std::string>& notes);
   template <class Read>
   void read(Layer& layer, std::vector<std::string>& notes, Read read);
   std::vector<Proposal> stored(Layer& layer, const std::string& line, const PlanKey& key, DeviceMatch nearest,

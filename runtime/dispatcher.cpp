@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 
 #include "runtime/background_tuner.h"
 #include "runtime/core.h"
@@ -33,12 +35,26 @@ std::unique_ptr<runtime_detail::BackgroundTuner> make_tuner(const DispatcherOpti
     throw UserError("tune_on_miss: give seconds above 0, and no negative limit");
   if (options.databases.empty())
     throw UserError("tune_on_miss: name a database that takes the results, the first of `databases`");
-  return std::make_unique<runtime_detail::BackgroundTuner>(runtime_detail::TuningSettings{
-      .options = tune,
-      .database = options.databases.front(),
-      .code_cache = options.code_cache.empty() ? CodeCache::default_folder() : options.code_cache,
-      .device = device,
-      .log = !options.on_new_plan});
+  return std::make_unique<runtime_detail::BackgroundTuner>(
+      runtime_detail::TuningSettings{.options = tune,
+                                     .database = options.databases.front(),
+                                     .code_cache = options.code_cache,
+                                     .device = device,
+                                     .log = !options.on_new_plan});
+}
+
+// Relative paths are those of now: an application may change its folder later.
+DispatcherOptions with_absolute_paths(DispatcherOptions options) {
+  const auto fix = [](std::filesystem::path& path) {
+    std::error_code error;
+    if (auto absolute = std::filesystem::absolute(path, error); !path.empty() && !error)
+      path = std::move(absolute);
+  };
+  if (options.code_cache.empty()) options.code_cache = CodeCache::default_folder();
+  for (auto* paths : {&options.databases, &options.trusted}) std::ranges::for_each(*paths, fix);
+  fix(options.code_cache);
+  fix(options.tune_on_miss.executable);
+  return options;
 }
 
 // Problems and requirements are plain values, which an application can fill in with what no parser lets pass.
@@ -79,7 +95,8 @@ struct [[gnu::visibility("hidden")]] Dispatcher::Impl {
   std::array<std::shared_ptr<runtime_detail::Core>, kHandles> handles;
 };
 
-Dispatcher::Dispatcher(DispatcherOptions options) : impl_(std::make_unique<Impl>(options)) {}
+Dispatcher::Dispatcher(DispatcherOptions options)
+    : impl_(std::make_unique<Impl>(with_absolute_paths(std::move(options)))) {}
 Dispatcher::Dispatcher(Dispatcher&&) noexcept = default;
 Dispatcher& Dispatcher::operator=(Dispatcher&&) noexcept = default;
 Dispatcher::~Dispatcher() = default;

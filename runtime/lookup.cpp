@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "kernels/family.h"
 #include "runtime/core.h"
@@ -35,6 +36,14 @@ double time_of(const TrialRecord& trial, const std::filesystem::path& database) 
                   database.string(), trial.id));
 }
 
+// Whether a float64 result that is rounded once to the type meets the requirement, whatever the operands: so
+// the reference needs no verification.
+bool rounding_meets(const AccuracyRequirement& accuracy, DType dtype) {
+  const double half_unit = dtype == DType::f32 ? 0x1p-24 : dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
+  return !accuracy.max_abs && (!accuracy.rel_fro || *accuracy.rel_fro >= half_unit) &&
+         (!accuracy.frac_outside || dtype == DType::f32);
+}
+
 }  // namespace
 
 // Does what reads a database, as of one moment. One that cannot be read, whatever is wrong with it, costs a
@@ -63,7 +72,7 @@ std::vector<Core::Proposal> Core::proposals(const PlanKey& key, Provenance step,
     case Provenance::nearest:
       return nearest(key, notes);
     default:
-      return defaults(key, step);
+      return defaults(key, step, notes);
   }
 }
 
@@ -212,23 +221,37 @@ std::vector<Core::Proposal> Core::nearest(const PlanKey& key, std::vector<std::s
   return found;
 }
 
-std::vector<Core::Proposal> Core::defaults(const PlanKey& key, Provenance step) {
+std::vector<Core::Proposal> Core::defaults(const PlanKey& key, Provenance step,
+                                           std::vector<std::string>& notes) {
   std::vector<Proposal> found;
+  std::vector<std::string> reasons;
+  const auto pass_over = [&](const KernelFamily& family, std::string_view why) {
+    reasons.push_back(fmt::format("{}: {}: {}", to_string(step), family.name(), why));
+  };
   for (const KernelFamily* family : families(device_->info().backend)) {
     const bool reference = family->name() == "reference";
     const Provenance kind = reference           ? Provenance::reference
                             : family->builtin() ? Provenance::vendor
                                                 : Provenance::family_default;
-    if (kind != step || family->unsupported_reason(key.problem(), device_->info())) continue;
+    if (kind != step) continue;
+    if (const auto reason = family->unsupported_reason(key.problem(), device_->info())) {
+      pass_over(*family, *reason);
+      continue;
+    }
     const BoundSpace space = bind_space(*family, key.problem(), device_->info());
-    if (space.empty()) continue;
+    if (space.empty()) {
+      pass_over(*family, "no configuration meets its constraints");
+      continue;
+    }
     Proposal proposal;
     proposal.family = family;
-    proposal.verified = reference;
+    proposal.verified = reference && rounding_meets(effective_accuracy(key.problem(), key.requirement()),
+                                                    key.problem().dtype);
     proposal.description.configuration = space.configuration(space.default_index());
     proposal.description.provenance = step;
     found.push_back(std::move(proposal));
   }
+  if (found.empty()) std::ranges::move(reasons, std::back_inserter(notes));
   return found;
 }
 

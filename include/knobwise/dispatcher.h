@@ -274,6 +274,7 @@ struct TuningStatus {
   std::string message;  ///< One line, for people; may be empty unless it failed.
 };
 
+/// Relative paths are those of the current folder when the Dispatcher is made.
 struct DispatcherOptions {
   /// Tuning databases, opened read-only; the first that has an answer wins (user before site before shipped).
   /// One that is missing or unreadable is reported in Dispatcher::notes() and passed over.

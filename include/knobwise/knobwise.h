@@ -44,7 +44,8 @@ typedef struct knobwise_requirement {
   int allow_stale;            /* Not 0: trust results of other versions of the kernel sources. */
 } knobwise_requirement;
 
-/* How a dispatcher works. All zero is the default. Only read during the call. */
+/* How a dispatcher works. All zero is the default. Only read during the call; relative paths are those of the
+ * current folder then. */
 typedef struct knobwise_options {
   const char* const* databases; /* First match first. One that cannot be read costs a note. */
   size_t database_count;

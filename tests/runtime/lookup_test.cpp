@@ -8,11 +8,13 @@
 
 #include "kernels/code_cache.h"
 #include "tests/runtime/fixture.h"
+#include "tests/runtime/message_of.h"
 
 namespace knobwise::test {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -283,6 +285,28 @@ TEST_F(LookupTest, StepsThatAreNotAllowedAreNotTaken) {
   }
 }
 
+TEST_F(LookupTest, TheReferenceMustMeetTheRequirementToo) {
+  Dispatcher dispatcher(options({}));
+  const auto plan = [&](const char* accuracy) {
+    return dispatcher.plan(
+        kProblem, {.accuracy = AccuracyRequirement::parse(accuracy), .allow = {Provenance::reference}});
+  };
+  EXPECT_EQ(plan("allclose").description().provenance, Provenance::reference);
+  EXPECT_EQ(plan("rel_fro=1e-7").description().provenance, Provenance::reference);
+  EXPECT_EQ(machine().verifications, 0) << "one rounding to f32 meets both";
+  EXPECT_LT(plan("max_abs=1e-3").description().error.value().max_abs, 1e-3);
+  for (const char* accuracy : {"rel_fro=0", "rel_fro=1e-9", "max_abs=1e-12"})
+    EXPECT_THAT(message_of([&] { plan(accuracy); }), HasSubstr("its error is too large")) << accuracy;
+}
+
+TEST_F(LookupTest, FamiliesThatDoNotServeTheProblemSayWhy) {
+  machine().tiled.supported = machine().vendor.supported = false;
+  Dispatcher dispatcher(options({}));
+  EXPECT_THAT(dispatcher.plan(kProblem).description().notes,
+              ElementsAre("exact: nothing found", "nearest: nothing found",
+                          "family_default: tiled: switched off", "vendor: vendor: switched off"));
+}
+
 // A lookup done once per process would reuse the first shape's kernel for all later ones.
 TEST_F(LookupTest, EveryShapeGetsItsOwnKernel) {
   std::vector<TrialSpec> trials;
@@ -372,6 +396,25 @@ TEST_F(LookupTest, DamageThatShowsInALookupCostsANoteAndNothingElse) {
         dispatcher.plan("conv2d n=2 c=3 h=10 w=34 k=4 r=3 s=3 bias | relu").description();
     EXPECT_EQ(near.database, good.string()) << fault << near.to_json();
   }
+}
+
+TEST_F(LookupTest, RelativePathsAreThoseOfTheFolderInWhichItWasMade) {
+  database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder());
+  DispatcherOptions relative = options({"tuned.db"});
+  relative.code_cache = "code";
+  Dispatcher dispatcher(std::move(relative));
+  std::filesystem::create_directory("elsewhere");
+  std::filesystem::current_path("elsewhere");
+  dispatcher.refresh();
+  const PlanDescription found = dispatcher.plan(kProblem).description();
+  dispatcher.plan("conv1d n=1 c=1 w=8 k=1 s=1");
+  const bool empty = std::filesystem::is_empty(".");
+  std::filesystem::current_path(before);
+  EXPECT_EQ(found.provenance, Provenance::exact);
+  EXPECT_EQ(found.database, (folder() / "tuned.db").string());
+  EXPECT_TRUE(empty) << "compiled code belongs where it was";
 }
 
 TEST_F(LookupTest, RefreshSeesNewResultsAndLeavesOldPlansAlone) {
