@@ -8,6 +8,7 @@
 
 #include "db/query.h"
 #include "db/records.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 
@@ -195,12 +196,12 @@ struct ColumnNames {
 /// The columns of a record's table.
 template <class Record>
 const ColumnNames& column_names() {
-  static const ColumnNames names = [] {
+  static const auto& names = never_destroyed([] {
     ColumnNames collected;
     const Record record;
     visit_columns(record, collected);
     return collected;
-  }();
+  }());
   return names;
 }
 

@@ -11,11 +11,12 @@
 #include <string>
 
 #include "embedded/db_migrations.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 
 const std::vector<Migration>& migrations() {
-  static const std::vector<Migration> sorted = [] {
+  static const auto& sorted = never_destroyed([] {
     std::vector<Migration> all;
     for (const auto& [name, sql] : db_migrations()) {
       Migration migration{.sql = sql};
@@ -25,7 +26,7 @@ const std::vector<Migration>& migrations() {
     std::sort(all.begin(), all.end(),
               [](const Migration& a, const Migration& b) { return a.version < b.version; });
     return all;
-  }();
+  }());
   return sorted;
 }
 

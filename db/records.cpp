@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "search_spaces/never_destroyed.h"
+
 namespace knobwise {
 namespace {
 
@@ -73,11 +75,11 @@ TimeKind parse_time_kind(std::string_view word) {
 }
 
 const std::vector<TrialStatus>& all_trial_statuses() {
-  static const std::vector<TrialStatus> statuses = [] {
+  static const auto& statuses = never_destroyed([] {
     std::vector<TrialStatus> all;
     for (std::size_t i = 0; i < kTrialStatuses.size(); ++i) all.push_back(static_cast<TrialStatus>(i));
     return all;
-  }();
+  }());
   return statuses;
 }
 

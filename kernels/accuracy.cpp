@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "search_spaces/never_destroyed.h"
 #include "search_spaces/user_error.h"
 
 namespace knobwise {
@@ -20,13 +21,13 @@ struct NamedRequirement {
 };
 
 const std::vector<NamedRequirement>& named_requirements() {
-  static const std::vector<NamedRequirement> all = {
+  static const auto& all = never_destroyed(std::vector<NamedRequirement>{
       {"allclose", {std::nullopt, std::nullopt, 0.0}},
       {"tf32", {std::nullopt, 1e-3, std::nullopt}},
       {"half", {std::nullopt, 2e-3, std::nullopt}},
       {"bf16", {std::nullopt, 1.6e-2, std::nullopt}},
       {"any", {}},
-  };
+  });
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/device.h"
 #include "kernels/operands.h"
 #include "kernels/reference.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 namespace {
@@ -53,7 +54,7 @@ class ReferenceFamily : public KernelFamily {
 }  // namespace
 
 const KernelFamily& cpu_reference_family() {
-  static const ReferenceFamily family;
+  static const auto& family = never_destroyed(ReferenceFamily());
   return family;
 }
 

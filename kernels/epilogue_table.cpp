@@ -1,10 +1,12 @@
 #include "kernels/epilogue_table.h"
 
+#include "search_spaces/never_destroyed.h"
+
 namespace knobwise {
 
 const std::vector<StepRow>& step_rows() {
   using enum EpilogueOp;
-  static const std::vector<StepRow> rows = {
+  static const auto& rows = never_destroyed(std::vector<StepRow>{
       {add, "add", StepForm::numbers, 1},
       {sub, "sub", StepForm::numbers, 1},
       {mul, "mul", StepForm::numbers, 1},
@@ -26,7 +28,7 @@ const std::vector<StepRow>& step_rows() {
       {softmax, "softmax", StepForm::channel, 0},
       {group_norm, "group_norm", StepForm::norm, 0},
       {instance_norm, "instance_norm", StepForm::norm, 0},
-  };
+  });
   return rows;
 }
 

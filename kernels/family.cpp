@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "kernels/device.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 
@@ -54,7 +55,7 @@ std::unique_ptr<Executable> KernelFamily::create_builtin(const Problem&, const C
 
 const SearchSpace& declared_space(const KernelFamily& family) {
   static std::mutex mutex;
-  static std::map<std::string, SearchSpace, std::less<>> parsed;
+  static auto& parsed = never_destroyed(std::map<std::string, SearchSpace, std::less<>>());
   const std::lock_guard lock(mutex);
   const std::string_view json = family.space_json();
   auto found = parsed.find(json);

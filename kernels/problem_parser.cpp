@@ -226,8 +226,8 @@ class Parser {
   }
 
   [[noreturn]] void unknown_word(const Word& word, std::string_view key) const {
-    static const std::vector<std::string_view> long_words = {"stride", "pad",    "dilation", "groups",
-                                                             "dtype",  "layout", "bias"};
+    const std::vector<std::string_view> long_words = {"stride", "pad",    "dilation", "groups",
+                                                      "dtype",  "layout", "bias"};
     std::string hint = key.size() > 1 ? suggestion(key, long_words) : "";
     for (const StepRow& row : step_rows()) {
       if (row.name == key) hint = fmt::format("; an epilogue step comes after '|': | {}", key);

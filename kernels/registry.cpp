@@ -7,14 +7,15 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/device.h"
 #include "kernels/family.h"
+#include "search_spaces/never_destroyed.h"
 #include "search_spaces/user_error.h"
 
 namespace knobwise {
 namespace {
 
 std::vector<const KernelFamily*>& family_list(Backend backend) {
-  static std::vector<const KernelFamily*> cpu = cpu_families();
-  static std::vector<const KernelFamily*> cuda = cuda_families();
+  static auto& cpu = never_destroyed(std::vector<const KernelFamily*>(cpu_families()));
+  static auto& cuda = never_destroyed(std::vector<const KernelFamily*>(cuda_families()));
   return backend == Backend::cpu ? cpu : cuda;
 }
 

@@ -14,6 +14,7 @@
 #include "kernels/parallel_for.h"
 #include "kernels/reference.h"
 #include "kernels/tensors.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 namespace {
@@ -76,7 +77,7 @@ Reference whole_reference(const Problem& problem, const Buffers& buffers) {
   };
   constexpr std::size_t kKept = 3, kMostElements = std::size_t{1} << 18;  // 2 MB each
   static std::mutex mutex;
-  static std::deque<Known> known;
+  static auto& known = never_destroyed(std::deque<Known>());
   const XXH128_hash_t wanted = digest(problem, buffers);
   const std::lock_guard lock(mutex);
   for (const Known& entry : known)

@@ -5,12 +5,15 @@
 
 #include <memory>
 
+#include "search_spaces/never_destroyed.h"
+
 namespace knobwise::runtime_detail {
 namespace {
 
 // Not the default logger: that one writes to standard output, which belongs to the application.
 spdlog::logger& logger() {
-  static spdlog::logger instance("knobwise", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  static auto& instance =
+      never_destroyed(spdlog::logger("knobwise", std::make_shared<spdlog::sinks::stderr_color_sink_mt>()));
   return instance;
 }
 

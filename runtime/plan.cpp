@@ -60,6 +60,19 @@ bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_by
   return begin_a < begin_b + b_bytes && begin_b < begin_a + a_bytes;
 }
 
+constinit thread_local bool kept_buffers_ended = false;
+
+// What a thread's runs copy their pointers to, kept so that later ones do not allocate. Null once it has
+// ended with the thread's other variables: destructors of static objects may still run plans.
+Buffers* kept_buffers() {
+  struct Kept : Buffers {
+    ~Kept() { kept_buffers_ended = true; }
+  };
+  if (kept_buffers_ended) return nullptr;
+  thread_local Kept kept;
+  return &kept;
+}
+
 }  // namespace
 
 // The arguments of runs that were found good, as hashes. Asking the driver about a pointer costs more than a
@@ -194,8 +207,10 @@ void Plan::launch(ConstBuffer input, MutableBuffer output, void* workspace, void
     owned_->seen.add(arguments);
   }
   Executable& executable = *choice_->executable;
-  // A copy of a few pointers for this call: runs with different outputs may be under way at once.
-  thread_local Buffers buffers;
+  // A copy for this call: runs with different outputs may be under way at once.
+  Buffers late;
+  Buffers* const kept = kept_buffers();
+  Buffers& buffers = kept ? *kept : late;
   buffers.parameters.assign(owned_->buffers.parameters.begin(), owned_->buffers.parameters.end());
   buffers.packed = owned_->buffers.packed;
   buffers.input = const_cast<void*>(input.data);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "search_spaces/never_destroyed.h"
 #include "search_spaces/space.h"
 #include "search_spaces/t1_json.h"
 #include "search_spaces/user_error.h"
@@ -60,7 +61,7 @@ Constraint parse_constraint(const json& condition, const std::string& source, st
 }
 
 const json& array_member(const json& parent, std::string_view key, const std::string& place) {
-  static const json kNothing = json::array();
+  static const auto& kNothing = never_destroyed(json(json::array()));
   const json* found = t1_member(parent, key);
   if (found == nullptr) return kNothing;
   if (!found->is_array()) t1_error(place, fmt::format("{} is not a list", key));

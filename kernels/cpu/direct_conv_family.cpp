@@ -11,6 +11,7 @@
 #include "embedded/cpu_direct_conv_sources.h"
 #include "kernels/cpu/epilogue_plan.h"
 #include "kernels/cpu/epilogue_steps.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 namespace {
@@ -199,7 +200,7 @@ KernelInstance DirectConv::instantiate(const Problem& problem, const Configurati
 }  // namespace
 
 const KernelFamily& cpu_direct_conv_family() {
-  static const DirectConv family;
+  static const auto& family = never_destroyed(DirectConv());
   return family;
 }
 

@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "kernels/cpu/guarded_process.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 namespace {
@@ -108,7 +109,7 @@ std::vector<std::string> host_compiler_command() {
 
 std::string host_compiler_version() {
   static std::mutex mutex;
-  static std::map<std::vector<std::string>, std::string> known;
+  static auto& known = never_destroyed(std::map<std::vector<std::string>, std::string>());
   std::vector<std::string> command = host_compiler_command();
   const std::lock_guard lock(mutex);
   const auto [entry, inserted] = known.try_emplace(command);

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <system_error>
 
 namespace knobwise {
 namespace {
@@ -15,9 +16,12 @@ void pin(int cpu) {
   sched_setaffinity(0, sizeof set, &set);  // a processor gone offline meanwhile: the thread runs where it may
 }
 
-// The pool of this process, once it is wanted; its threads end with the program.
+// The pool of this process, once it is wanted. Its threads end with the program, it does not: what still runs
+// then, other threads and destructors of static objects, does it alone.
 struct Current {
-  ~Current() { delete pool.exchange(nullptr); }
+  ~Current() {
+    if (ThreadPool* const last = pool) last->end_threads();
+  }
 
   std::atomic<ThreadPool*> pool = nullptr;
 };
@@ -54,20 +58,26 @@ ThreadPool& ThreadPool::start() {
 
 ThreadPool::ThreadPool() {
   for (const int cpu : allowed_cpus()) {
-    workers_.push_back(std::make_unique<Worker>());
-    Worker& worker = *workers_.back();
-    worker.cpu = cpu;
-    worker.thread = std::thread([this, &worker] { serve(worker); });
+    auto worker = std::make_unique<Worker>();
+    worker->cpu = cpu;
+    try {
+      worker->thread = std::thread([this, worker = worker.get()] { serve(*worker); });
+    } catch (const std::system_error&) {
+      return;  // no more threads to be had: those that there are, and the caller, do the work
+    }
+    workers_.push_back(std::move(worker));
   }
 }
 
-ThreadPool::~ThreadPool() {
+void ThreadPool::end_threads() {
+  const std::lock_guard lock(mutex_);
   stopping_ = true;
   for (const auto& worker : workers_) {
     worker->wanted.fetch_add(1);
     worker->wanted.notify_one();
   }
   for (const auto& worker : workers_) worker->thread.join();
+  workers_.clear();
 }
 
 void ThreadPool::serve(Worker& worker) {

@@ -22,13 +22,15 @@ class ThreadPool {
   /// The pool of the process, started at first use; a process that was forked from this one gets its own.
   static ThreadPool& instance();
 
-  ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   /// Calls function(arguments, task) for every task in [0, tasks), in ascending order as threads come free,
   /// on `threads` threads of which the caller is one; at most one a processor. Returns when all calls have.
   void run(void (*function)(void* const*, long long), void* const* arguments, long long tasks, int threads);
+
+  /// Waits for the launch under way; later ones run on their callers alone.
+  void end_threads();
 
  private:
   struct Worker {

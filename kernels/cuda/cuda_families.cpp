@@ -5,14 +5,15 @@
 #include "kernels/cuda/reference_family.h"
 #include "kernels/cuda/unfused_epilogue.h"
 #include "kernels/vendor/cudnn.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 
 const std::vector<const KernelFamily*>& cuda_families() {
-  static const UnfusedEpilogue direct(cuda_direct_conv_family()), gemm(cuda_implicit_gemm_family()),
-      gemm_sm90(cuda_implicit_gemm_sm90_family());
-  static const std::vector<const KernelFamily*> families = {&direct, &gemm, &gemm_sm90, &cudnn_family(),
-                                                            &cuda_reference_family()};
+  const auto unfused = [](const KernelFamily& family) { return &never_destroyed(UnfusedEpilogue(family)); };
+  static const auto& families = never_destroyed(std::vector<const KernelFamily*>{
+      unfused(cuda_direct_conv_family()), unfused(cuda_implicit_gemm_family()),
+      unfused(cuda_implicit_gemm_sm90_family()), &cudnn_family(), &cuda_reference_family()});
   return families;
 }
 

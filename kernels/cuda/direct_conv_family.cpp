@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/device_source.h"
 #include "kernels/cuda/fused_epilogue.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 namespace {
@@ -120,7 +121,7 @@ class DirectConv final : public KernelFamily {
   }
 
   std::string_view space_json() const override {
-    static const std::string text = device_source("cuda_direct_conv.json");
+    static const auto& text = never_destroyed(std::string(device_source("cuda_direct_conv.json")));
     return text;
   }
 
@@ -206,7 +207,7 @@ direct_conv::Geometry direct_conv_tiling(const Problem& problem, const Configura
 }
 
 const KernelFamily& cuda_direct_conv_family() {
-  static const DirectConv family;
+  static const auto& family = never_destroyed(DirectConv());
   return family;
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "kernels/cuda/shared_library.h"
+#include "search_spaces/never_destroyed.h"
 #include "search_spaces/user_error.h"
 
 namespace knobwise {
@@ -66,7 +67,7 @@ Loaded load() {
 }
 
 const Loaded& loaded() {
-  static const Loaded instance = load();
+  static const auto& instance = never_destroyed(load());
   return instance;
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/cuda/fused_epilogue.h"
 #include "kernels/cuda/unfused_epilogue.h"
 #include "kernels/cuda/warpgroup_instruction.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 namespace {
@@ -196,7 +197,7 @@ class ImplicitGemm final : public KernelFamily {
   }
 
   std::string_view space_json() const override {
-    static const std::string text = device_source("cuda_implicit_gemm.json");
+    static const auto& text = never_destroyed(std::string(device_source("cuda_implicit_gemm.json")));
     return text;
   }
 
@@ -313,7 +314,7 @@ Geometry implicit_gemm_tiling(const Problem& problem, const Configuration& confi
 }
 
 const KernelFamily& cuda_implicit_gemm_family() {
-  static const ImplicitGemm family;
+  static const auto& family = never_destroyed(ImplicitGemm());
   return family;
 }
 

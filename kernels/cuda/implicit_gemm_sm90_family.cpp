@@ -7,6 +7,7 @@
 #include "kernels/cuda/device_source.h"
 #include "kernels/cuda/fused_epilogue.h"
 #include "kernels/cuda/warpgroup_instruction.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 namespace {
@@ -101,7 +102,7 @@ class ImplicitGemmSm90 final : public KernelFamily {
   }
 
   std::string_view space_json() const override {
-    static const std::string text = device_source("cuda_implicit_gemm_sm90.json");
+    static const auto& text = never_destroyed(std::string(device_source("cuda_implicit_gemm_sm90.json")));
     return text;
   }
 
@@ -190,7 +191,7 @@ Geometry implicit_gemm_sm90_tiling(const Problem& problem, const Configuration& 
 }
 
 const KernelFamily& cuda_implicit_gemm_sm90_family() {
-  static const ImplicitGemmSm90 family;
+  static const auto& family = never_destroyed(ImplicitGemmSm90());
   return family;
 }
 

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/shared_library.h"
 #include "kernels/device.h"
+#include "search_spaces/never_destroyed.h"
 #include "search_spaces/user_error.h"
 
 namespace knobwise {
@@ -64,7 +65,7 @@ Nvrtc load() {
 }
 
 const Nvrtc& nvrtc() {
-  static const Nvrtc instance = load();
+  static const auto& instance = never_destroyed(load());
   return instance;
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/device_source.h"
 #include "kernels/cuda/reference_tile.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 namespace {
@@ -236,7 +237,7 @@ class ReferenceFamily final : public KernelFamily {
     return {};
   }
   std::string_view space_json() const override {
-    static const std::string text = device_source("cuda_reference.json");
+    static const auto& text = never_destroyed(std::string(device_source("cuda_reference.json")));
     return text;
   }
   std::string source_hash() const override {
@@ -250,7 +251,7 @@ class ReferenceFamily final : public KernelFamily {
 }  // namespace
 
 const KernelFamily& cuda_reference_family() {
-  static const ReferenceFamily family;
+  static const auto& family = never_destroyed(ReferenceFamily());
   return family;
 }
 

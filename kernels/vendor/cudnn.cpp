@@ -14,6 +14,7 @@
 #include "kernels/cuda/nvrtc.h"
 #include "kernels/device.h"
 #include "kernels/vendor/cudnn_library.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 namespace {
@@ -64,7 +65,7 @@ struct SharedHandle {
 
 std::shared_ptr<SharedHandle> handle_of(const std::shared_ptr<const CudaContext>& context) {
   static std::mutex mutex;
-  static std::map<const CudaContext*, std::weak_ptr<SharedHandle>> handles;
+  static auto& handles = never_destroyed(std::map<const CudaContext*, std::weak_ptr<SharedHandle>>());
   const std::lock_guard lock(mutex);
   std::shared_ptr<SharedHandle> handle = handles[context.get()].lock();
   if (!handle) {
@@ -75,14 +76,14 @@ std::shared_ptr<SharedHandle> handle_of(const std::shared_ptr<const CudaContext>
 }
 
 int algorithm_of(const std::string& name) {
-  static const std::map<std::string, int, std::less<>> algorithms = {
-      {"implicit_gemm", cudnn::kImplicitGemm},
-      {"implicit_precomp_gemm", cudnn::kImplicitPrecompGemm},
-      {"gemm", cudnn::kGemm},
-      {"fft", cudnn::kFft},
-      {"fft_tiling", cudnn::kFftTiling},
-      {"winograd", cudnn::kWinograd},
-      {"winograd_nonfused", cudnn::kWinogradNonfused}};
+  static const auto& algorithms = never_destroyed(
+      std::map<std::string, int, std::less<>>{{"implicit_gemm", cudnn::kImplicitGemm},
+                                              {"implicit_precomp_gemm", cudnn::kImplicitPrecompGemm},
+                                              {"gemm", cudnn::kGemm},
+                                              {"fft", cudnn::kFft},
+                                              {"fft_tiling", cudnn::kFftTiling},
+                                              {"winograd", cudnn::kWinograd},
+                                              {"winograd_nonfused", cudnn::kWinogradNonfused}});
   return algorithms.at(name);
 }
 
@@ -340,7 +341,7 @@ class CudnnFamily final : public KernelFamily {
   }
 
   std::string_view space_json() const override {
-    static const std::string text = device_source("cudnn.json");
+    static const auto& text = never_destroyed(std::string(device_source("cudnn.json")));
     return text;
   }
 
@@ -367,7 +368,7 @@ class CudnnFamily final : public KernelFamily {
 }  // namespace
 
 const KernelFamily& cudnn_family() {
-  static const CudnnFamily family;
+  static const auto& family = never_destroyed(CudnnFamily());
   return family;
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/shared_library.h"
 #include "kernels/device.h"
+#include "search_spaces/never_destroyed.h"
 
 #if __has_include(<cudnn.h>) && __has_include(<cuda_runtime_api.h>)
 #include <cudnn.h>
@@ -81,7 +82,7 @@ bool means_unsupported(int status) {
 }  // namespace
 
 const CudnnLibrary& cudnn_library() {
-  static const CudnnLibrary library = load();
+  static const auto& library = never_destroyed(load());
   return library;
 }
 

@@ -1,5 +1,6 @@
 // Stands in for onednn.cpp where oneDNN's headers were not found at build time.
 #include "kernels/vendor/onednn.h"
+#include "search_spaces/never_destroyed.h"
 
 namespace knobwise {
 namespace {
@@ -22,7 +23,7 @@ class UnavailableFamily : public KernelFamily {
 }  // namespace
 
 const KernelFamily& onednn_family() {
-  static const UnavailableFamily family;
+  static const auto& family = never_destroyed(UnavailableFamily());
   return family;
 }
 

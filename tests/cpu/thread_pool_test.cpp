@@ -1,6 +1,7 @@
 #include "kernels/cpu/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,22 +57,42 @@ TEST(ThreadPool, UsesNoMoreThreadsThanAsked) {
   EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
 }
 
+// Whether a launch in a forked process, after `prepare`, ran every task once.
+template <class Prepare>
+bool serves_a_child(Prepare prepare) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);  // the parent's threads are not there: waiting for them would last
+    prepare();
+    std::vector<std::atomic<int>> counts(100);
+    void* arguments[] = {counts.data()};
+    ThreadPool::instance().run(count, arguments, 100, 2);
+    std::exit(std::ranges::all_of(counts, [](int value) { return value == 1; }) ? 0 : 1);
+  }
+  int status = -1;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 TEST(ThreadPool, ServesAForkedProcess) {
   std::vector<std::atomic<int>> counts(100);
   void* arguments[] = {counts.data()};
   ThreadPool::instance().run(count, arguments, 100, 2);
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);  // the parent's threads are not there: waiting for them would last
-    ThreadPool::instance().run(count, arguments, 100, 2);
-    std::exit(std::ranges::all_of(counts, [](int value) { return value == 2; }) ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(serves_a_child([] {}));
   ThreadPool::instance().run(count, arguments, 100, 2);
   for (const auto& value : counts) EXPECT_EQ(value, 2);
+}
+
+TEST(ThreadPool, DoesWithoutThreadsWhereTheSystemGivesNone) {
+  EXPECT_TRUE(serves_a_child([] {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, std::size_t{1} << 46);
+    pthread_setattr_default_np(&attributes);
+  }));
+}
+
+TEST(ThreadPool, ServesWhatStillRunsWhenItsThreadsHaveEnded) {
+  EXPECT_TRUE(serves_a_child([] { ThreadPool::instance().end_threads(); }));
 }
 
 TEST(ThreadPool, KnowsTheAllowedProcessors) {

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 
 #include "db/store.h"
 #include "include/knobwise/dispatcher.h"
@@ -188,6 +189,51 @@ TEST_P(DeviceTest, HalfTypesMeetTheirOwnAccuracy) {
     EXPECT_TRUE(AccuracyRequirement::parse(dtype == std::string("f16") ? "half" : "bf16").accepts(run(plan)))
         << plan.description().to_string();
   }
+}
+
+TEST_P(DeviceTest, AStricterAccuracyThanTheTypeHoldsIsRefused) {
+  Dispatcher dispatcher(options());
+  const Requirement allclose{.accuracy = AccuracyRequirement::parse("allclose")};
+  for (const char* dtype : {"f16", "bf16"}) {
+    const std::string line = std::string("conv2d n=2 c=8 h=20 w=20 k=16 r=3 s=3 dtype=") + dtype;
+    EXPECT_THROW(dispatcher.plan(line, allclose), UserError) << dtype;
+  }
+}
+
+// Destroyed after every static that the library makes when it is used.
+struct LastWords {
+  std::function<void()> say;
+  ~LastWords() {
+    if (say) say();
+  }
+} last_words;
+
+TEST(AtExit, StaticObjectsStillPlanAndRun) {
+  const auto exit_with_last_words = [] {
+    const auto folder =
+        std::filesystem::temp_directory_path() / ("knobwise-at-exit-" + std::to_string(getpid()));
+    const auto dispatcher =
+        std::make_shared<Dispatcher>(DispatcherOptions{.device = "cpu", .code_cache = folder});
+    const auto centre = [dispatcher](const char* line, Provenance step) {
+      Plan plan = dispatcher->plan(line, {.allow = {step}});
+      std::vector<float> weights(2 * 3 * 9, 1), input(3 * 64, 1), output(2 * 64);
+      plan.prepare({weights});
+      plan.run(input, output);
+      return output[9];
+    };
+    constexpr const char* kLine = "conv2d n=1 c=3 h=8 w=8 k=2 r=3 s=3 pad=1";
+    const float before = centre(kLine, Provenance::family_default);
+    last_words.say = [=] {
+      const bool right =
+          before == 27 && centre(kLine, Provenance::family_default) == 27 &&
+          centre("conv2d n=1 c=3 h=8 w=8 k=2 r=3 s=3 pad=1 | relu", Provenance::family_default) == 27 &&
+          centre(kLine, Provenance::reference) == 27;
+      std::filesystem::remove_all(folder);
+      _exit(right ? 0 : 1);
+    };
+    std::exit(2);
+  };
+  EXPECT_EXIT(exit_with_last_words(), ::testing::ExitedWithCode(0), "");
 }
 
 std::string name_of(const ::testing::TestParamInfo<const char*>& info) {
