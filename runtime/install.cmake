@@ -22,7 +22,7 @@ target_include_directories(knobwise_shared INTERFACE
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/knobwise>)
 target_compile_features(knobwise_shared INTERFACE cxx_std_20)
 
-# The static library is one archive with everything but the C++ run time inside.
+# The static library is one archive with everything but the C++ run time inside, which shows what the shared one does.
 set(parts knobwise_runtime knobwise_backends knobwise_cuda knobwise_cpu knobwise_vendor_cpu knobwise_kernels
           knobwise_db knobwise_search_spaces knobwise_fmt)
 set(script "CREATE libknobwise.a\n")
@@ -34,8 +34,11 @@ file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/libknobwise.mri CONTENT "${scri
 add_custom_command(
   OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/libknobwise.a
   COMMAND ${CMAKE_AR} -M < libknobwise.mri
+  COMMAND ${CMAKE_COMMAND} -DARCHIVE=libknobwise.a -DSHARED=$<TARGET_FILE:knobwise_shared> -DNM=${CMAKE_NM}
+          -DREADELF=${CMAKE_READELF} -DOBJCOPY=${CMAKE_OBJCOPY} -P ${CMAKE_CURRENT_SOURCE_DIR}/own_symbols.cmake
   COMMAND ${CMAKE_RANLIB} libknobwise.a
-  DEPENDS ${parts} ${CMAKE_CURRENT_BINARY_DIR}/libknobwise.mri
+  DEPENDS ${parts} knobwise_shared ${CMAKE_CURRENT_BINARY_DIR}/libknobwise.mri
+          ${CMAKE_CURRENT_SOURCE_DIR}/own_symbols.cmake
   WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}
   VERBATIM)
 add_custom_target(knobwise_static ALL DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/libknobwise.a)

@@ -16,7 +16,7 @@ foreach(project IN ITEMS . c)
         -DCMAKE_PREFIX_PATH=${WORK}/prefix -DEXAMPLES=${SOURCE}/examples -DCMAKE_BUILD_TYPE=Release)
   check(${CMAKE_COMMAND} --build ${WORK}/build/${project})
 endforeach()
-foreach(program IN ITEMS consumer_cpp consumer_static c/consumer_c c/consumer_c_static)
+foreach(program IN ITEMS consumer_cpp consumer_static consumer_sqlite c/consumer_c c/consumer_c_static)
   check(${WORK}/build/${program})
   if(NOT output MATCHES "family_default")
     message(FATAL_ERROR "${program} does not say how its kernel was found:\n${output}")
@@ -60,6 +60,13 @@ if(leaks)
   message(FATAL_ERROR "symbols that are no part of the interface are visible: ${leaks}")
 endif()
 
+# The static library shows the same.
+file(GLOB_RECURSE archives ${WORK}/prefix/libknobwise.a)
+check(sh -c "nm -D --defined-only -j ${libraries} | sort -u > ${WORK}/shared && nm -g --defined-only -j ${archives} | grep -v -e ':$' -e '[.]knobwise$' -e '^DW[.]ref[.]' | sort -u | comm -23 - ${WORK}/shared")
+if(NOT output MATCHES "^(nm: [^\n]*: no symbols\n)*$")
+  message(FATAL_ERROR "symbols that are no part of the interface are visible: ${output}")
+endif()
+
 # It needs the C++ run time and nothing else: the driver and compilers are found when they are wanted.
 check(readelf -d ${libraries})
 string(REGEX MATCHALL "NEEDED[^\n]*\\[[^]]*\\]" needed "${output}")
@@ -69,7 +76,6 @@ if(needed)
 endif()
 
 # Nothing of the tuner, the report or a command line is inside, visible or not.
-file(GLOB_RECURSE archives ${WORK}/prefix/libknobwise.a)
 foreach(library IN LISTS libraries archives)
   check(sh -c "nm -C --defined-only ${library} | grep -q knobwise::Dispatcher::plan")
   execute_process(
