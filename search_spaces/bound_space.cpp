@@ -238,7 +238,7 @@ std::uint64_t BoundSpace::default_index() const {
 void BoundSpace::require_configurations() const {
   if (!empty()) return;
   throw UserError(fmt::format("space `{}` has no valid configuration for this problem and device: {}", name(),
-                              data_->why_empty));
+                              data_->why_empty()));
 }
 
 }  // namespace knobwise

@@ -17,10 +17,13 @@ struct BoundSpace::Data {
   Names constants;
   Positions defaults;
   DecisionDiagram diagram;
-  /// If there are no valid configurations: the constraint that excludes the last of them.
-  std::string why_empty;
   /// For each knob the positions that occur in some valid configuration, ascending.
   std::vector<std::vector<std::uint32_t>> used;
+
+  /// If there are no valid configurations: names the first constraint that excludes all that those before it
+  /// leave. Solves the space again with more and more constraints, which may take a thousand times as long as
+  /// finding it empty.
+  std::string why_empty() const;
 };
 
 }  // namespace knobwise

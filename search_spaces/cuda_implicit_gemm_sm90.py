@@ -59,7 +59,7 @@ cons=[
  (f"min_blocks == 1 or {WG} == 1 and min_blocks * ({SHARED} + 1024) <= device_shared_bytes_per_multiprocessor and {COL} // 2 + 28 <= 65536 // (min_blocks * {THREADS}) // 8 * 8","as many blocks as registers and shared memory allow"),
  (f"min_blocks > 1 or {WG} > 1 or 2 * ({SHARED} + 1024) > device_shared_bytes_per_multiprocessor or {COL} // 2 + 28 > 65536 // (2 * {THREADS}) // 8 * 8","registers for several blocks are used for them"),
  (f"stages <= max(2, {UNITS} * tiles_per_block)","no more stages than units"),
- (f"stages >= 8 or (stages + 2) * {STAGE} > 60000 or stages >= {UNITS} * tiles_per_block","room for more stages is used"),
+ (f"stages >= 8 or (stages + 2) * {STAGE} > 60000 or stages == max([2] + [v for v in [3, 4, 6, 8] if v <= {UNITS} * tiles_per_block])","room for more stages is used"),
  (f"tiles_per_block <= {TILES} and (tiles_per_block == 1 or not epilogue_norm_channels)","no more tiles a block than there are; one with a norm"),
  (f"not epilogue_norm_channels or {TILES} <= 8 and (channels_per_block % epilogue_norm_channels == 0 or channels_per_block >= k_per_group)","a cluster holds whole groups of the norm"),
  (f"tiles_per_block == 1 or n * {TILES} * groups * (-(-k_per_group // channels_per_block)) >= tiles_per_block * device_multiprocessors","a block for every multiprocessor"),

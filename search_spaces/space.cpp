@@ -197,26 +197,6 @@ DecisionDiagram build_diagram(const std::vector<Knob>& knobs, const std::vector<
   return DecisionDiagram(solve(knobs, compiler.compile(constraints, false), Memory::knobs));
 }
 
-// Names the first constraint that excludes all that those before it leave.
-std::string explain_empty(const std::vector<Knob>& knobs, const std::vector<Constraint>& constraints,
-                          const ConstraintCompiler& compiler) {
-  std::size_t count = 1;
-  const auto leaves_some = [&] {
-    const std::vector<Constraint> first(constraints.begin(),
-                                        constraints.begin() + static_cast<std::ptrdiff_t>(count));
-    try {
-      return build_diagram(knobs, first, compiler).size() > 0;
-    } catch (const UserError&) {
-      return true;  // too many to count, or what cannot be evaluated is left for a later constraint to
-                    // exclude
-    }
-  };
-  while (count < constraints.size() && leaves_some()) ++count;
-  const Constraint& culprit = constraints[count - 1];
-  return fmt::format("condition {} `{}`{}{} excludes all that the conditions before it leave", count,
-                     culprit.expression.text(), culprit.reason.empty() ? "" : ", ", culprit.reason);
-}
-
 std::vector<std::vector<std::uint32_t>> used_positions(const DecisionDiagram& diagram, std::size_t knobs) {
   std::vector<std::vector<std::uint32_t>> used(knobs);
   for (const DecisionDiagram::Layer& layer : diagram.layers()) {
@@ -234,6 +214,25 @@ std::vector<std::vector<std::uint32_t>> used_positions(const DecisionDiagram& di
 }
 
 }  // namespace
+
+std::string BoundSpace::Data::why_empty() const {
+  const ConstraintCompiler compiler(knobs, constants);
+  std::size_t count = 1;
+  const auto leaves_some = [&] {
+    const std::vector<Constraint> first(constraints.begin(),
+                                        constraints.begin() + static_cast<std::ptrdiff_t>(count));
+    try {
+      return build_diagram(knobs, first, compiler).size() > 0;
+    } catch (const UserError&) {
+      return true;  // too many to count, or what cannot be evaluated is left for a later constraint to
+                    // exclude
+    }
+  };
+  while (count < constraints.size() && leaves_some()) ++count;
+  const Constraint& culprit = constraints[count - 1];
+  return fmt::format("condition {} `{}`{}{} excludes all that the conditions before it leave", count,
+                     culprit.expression.text(), culprit.reason.empty() ? "" : ", ", culprit.reason);
+}
 
 SearchSpace::SearchSpace(std::string name, std::vector<KnobDeclaration> knobs,
                          std::vector<Constraint> constraints)
@@ -285,7 +284,6 @@ BoundSpace SearchSpace::bind(const Names& constants) const {
              [&] { compiler.check_names(constraints_[i].expression); });
   }
   data->diagram = at_place(source_, [&] { return build_diagram(data->knobs, constraints_, compiler); });
-  if (data->diagram.size() == 0) data->why_empty = explain_empty(data->knobs, constraints_, compiler);
   data->used = used_positions(data->diagram, data->knobs.size());
   return BoundSpace(std::move(data));
 }

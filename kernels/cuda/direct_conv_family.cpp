@@ -16,6 +16,8 @@ namespace {
 constexpr std::string_view kHostVersion = "1";
 constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t kMostChannelsOfSoftmax = 512;
+/// Along w. The kernel unrolls them: the time to compile grows with their square.
+constexpr std::int64_t kMostTaps = 128;
 
 FusedEpilogue epilogue_of(const Problem& problem) {
   std::string reason;
@@ -56,6 +58,9 @@ std::optional<std::string> size_problem(const Problem& problem, const DeviceInfo
       bytes > static_cast<double>(device.shared_bytes_per_block))
     return fmt::format("the filter reaches over {:.0f} bytes of input for the smallest tile; a block has {}",
                        bytes, device.shared_bytes_per_block);
+  if (problem.filter[2] > kMostTaps)
+    return fmt::format("direct_conv unrolls the taps of a row, at most {}, not {}", kMostTaps,
+                       problem.filter[2]);
   return std::nullopt;
 }
 

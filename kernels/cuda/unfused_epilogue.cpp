@@ -13,17 +13,6 @@ Problem first_steps(const Problem& problem, std::size_t count) {
   return head;
 }
 
-/// The problem with the most first steps of its epilogue that the family can do; nothing if it cannot even do
-/// the convolution.
-std::optional<Problem> fused_part(const KernelFamily& family, const Problem& problem,
-                                  const DeviceInfo& device) {
-  for (std::size_t count = problem.epilogue.size() + 1; count-- > 0;) {
-    Problem head = first_steps(problem, count);
-    if (!family.unsupported_reason(head, device)) return head;
-  }
-  return std::nullopt;
-}
-
 /// Hands out parts of a workspace, aligned for any access.
 class WorkspaceLayout {
  public:
@@ -78,9 +67,36 @@ void append_passes(KernelInstance& instance, const Problem& problem, const PassS
   instance.source += "#undef KW_BIAS\n" + plan.source;
 }
 
+bool UnfusedEpilogue::has_configurations(const Problem& problem, const DeviceInfo& device) const {
+  // Steps that the space does not know leave the configurations of the convolution itself.
+  const bool same =
+      inner_.extra_constants(problem, device) == inner_.extra_constants(first_steps(problem, 0), device);
+  return same || !bind_space(inner_, problem, device).empty();
+}
+
+std::optional<Problem> UnfusedEpilogue::find_fused_part(const Problem& problem,
+                                                        const DeviceInfo& device) const {
+  std::optional<Problem> longest;
+  for (std::size_t count = problem.epilogue.size() + 1; count-- > 0;) {
+    Problem head = first_steps(problem, count);
+    if (inner_.unsupported_reason(head, device)) continue;
+    if (has_configurations(head, device)) return head;
+    if (!longest) longest = std::move(head);
+  }
+  return longest;
+}
+
+std::optional<Problem> UnfusedEpilogue::fused_part(const Problem& problem, const DeviceInfo& device) const {
+  const std::pair key{problem.to_string(), device.constants()};
+  const std::lock_guard lock(mutex_);
+  auto found = fused_parts_.find(key);
+  if (found == fused_parts_.end()) found = fused_parts_.emplace(key, find_fused_part(problem, device)).first;
+  return found->second;
+}
+
 std::optional<std::string> UnfusedEpilogue::unsupported_reason(const Problem& problem,
                                                                const DeviceInfo& device) const {
-  const auto fused = fused_part(inner_, problem, device);
+  const auto fused = fused_part(problem, device);
   if (!fused) return inner_.unsupported_reason(first_steps(problem, 0), device);
   if (fused->epilogue.size() < problem.epilogue.size() && problem.parameters().size() > kMostPassParameters)
     return fmt::format("at most {} parameters are passed to the epilogue", kMostPassParameters);
@@ -89,7 +105,7 @@ std::optional<std::string> UnfusedEpilogue::unsupported_reason(const Problem& pr
 
 std::vector<std::pair<std::string, Value>> UnfusedEpilogue::extra_constants(const Problem& problem,
                                                                             const DeviceInfo& device) const {
-  return inner_.extra_constants(fused_part(inner_, problem, device).value(), device);
+  return inner_.extra_constants(fused_part(problem, device).value(), device);
 }
 
 std::string UnfusedEpilogue::source_hash() const {
@@ -98,7 +114,7 @@ std::string UnfusedEpilogue::source_hash() const {
 
 KernelInstance UnfusedEpilogue::instantiate(const Problem& problem, const Configuration& configuration,
                                             const DeviceInfo& device) const {
-  const Problem fused = fused_part(inner_, problem, device).value();
+  const Problem fused = fused_part(problem, device).value();
   KernelInstance instance = inner_.instantiate(fused, configuration, device);
   if (const std::size_t done = fused.epilogue.size(); done < problem.epilogue.size())
     append_passes(instance, problem, PassSource{problem.layout == Layout::nhwc, true, done, problem.dtype, 1},

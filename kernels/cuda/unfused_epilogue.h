@@ -1,7 +1,13 @@
 // Epilogues that a kernel does not fuse: done by passes after it, as part of the same run.
 #pragma once
 
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "kernels/cuda/epilogue_passes.h"
 #include "kernels/family.h"
@@ -14,8 +20,9 @@ void append_passes(KernelInstance& instance, const Problem& problem, const PassS
                    std::string_view prefix);
 
 /// A family of the CUDA backend that does every epilogue: `inner` fuses as many of the first steps as it can
-/// (what lies between them and the rest has the problem's type), passes do the rest. Everything else is the
-/// inner family's, its name and knobs included. Thread-safe; keeps a reference to `inner`.
+/// and has configurations for (what lies between them and the rest has the problem's type), passes do the
+/// rest. Everything else is the inner family's, its name and knobs included. Thread-safe; keeps a reference
+/// to `inner`, and of every problem what it fuses.
 class UnfusedEpilogue final : public KernelFamily {
  public:
   explicit UnfusedEpilogue(const KernelFamily& inner) : inner_(inner) {}
@@ -33,7 +40,17 @@ class UnfusedEpilogue final : public KernelFamily {
   OutputTile tile(const Problem& problem, const Configuration& configuration) const override;
 
  private:
+  /// The problem with the first steps of its epilogue that `inner` does; nothing if it cannot even do the
+  /// convolution.
+  std::optional<Problem> fused_part(const Problem& problem, const DeviceInfo& device) const;
+  std::optional<Problem> find_fused_part(const Problem& problem, const DeviceInfo& device) const;
+  bool has_configurations(const Problem& problem, const DeviceInfo& device) const;
+
   const KernelFamily& inner_;
+  mutable std::mutex mutex_;
+  /// By the problem's line and the device's figures.
+  mutable std::map<std::pair<std::string, std::vector<std::pair<std::string, Value>>>, std::optional<Problem>>
+      fused_parts_;
 };
 
 }  // namespace knobwise

@@ -12,6 +12,7 @@ inline const char* const kUnfusedProblems[] = {
     "conv2d n=2 c=8 h=40 w=36 k=16 r=3 s=3 layout=nhwc bias | instance_norm eps=1e-5 affine | sum width",
     "conv1d n=3 c=8 w=100 k=16 s=5 | instance_norm eps=1e-5 | instance_norm eps=1e-5 affine | tanh",
     "conv2d n=1 c=256 h=8 w=8 k=48 r=3 s=3 pad=1 bias | relu | max height | softmax channel",
+    "conv2d n=1 c=64 h=10 w=12 k=320 r=3 s=3 pad=1 bias | silu | group_norm groups=32 eps=1e-5 affine | relu",
 };
 
 }  // namespace knobwise

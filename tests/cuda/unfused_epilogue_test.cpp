@@ -53,6 +53,37 @@ TEST(UnfusedEpilogue, LeavesWhatTheKernelFusesAlone) {
   EXPECT_EQ(instance.source, default_instance(cuda_implicit_gemm_family(), problem).source);
 }
 
+TEST(UnfusedEpilogue, FusesANormThatTheKernelHasConfigurationsFor) {
+  const UnfusedEpilogue family(cuda_implicit_gemm_family());
+  const Problem problem =
+      Problem::parse("conv1d n=2 c=128 w=1024 k=256 s=3 pad=1 | group_norm groups=32 eps=1e-5 affine");
+  const KernelInstance instance = default_instance(family, problem);
+  EXPECT_EQ(instance.run.size(), 1u);
+  EXPECT_EQ(instance.source, default_instance(cuda_implicit_gemm_family(), problem).source);
+}
+
+// Groups of channels that divide no block of the space, or outputs that no cluster's registers hold.
+TEST(UnfusedEpilogue, LeavesANormToPassesWhereTheKernelHasNoConfigurationsForIt) {
+  for (const char* line :
+       {kUnfusedProblems[8],
+        "conv2d n=2 c=8 h=8 w=8 k=512 r=3 s=3 pad=1 | group_norm groups=1 eps=1e-5 affine",
+        "conv2d n=2 c=8 h=8 w=8 k=300 r=3 s=3 pad=1 dtype=f16 | group_norm groups=2 eps=1e-5",
+        "conv1d n=1 c=64 w=192 k=256 s=1 | group_norm groups=1 eps=1e-5"}) {
+    const Problem problem = Problem::parse(line);
+    Problem convolution = problem;
+    convolution.epilogue.clear();
+    for (const int capability : {80, 90}) {
+      const DeviceInfo device = cuda_target_info(capability);
+      for (const KernelFamily* family : cuda_families()) {
+        if (family->builtin() || family->unsupported_reason(problem, device)) continue;
+        EXPECT_EQ(bind_space(*family, problem, device).empty(),
+                  bind_space(*family, convolution, device).empty())
+            << family->name() << " " << capability << " " << line;
+      }
+    }
+  }
+}
+
 TEST(UnfusedEpilogue, TheLastPassAloneWritesTheOutput) {
   const UnfusedEpilogue family(cuda_implicit_gemm_family());
   const Problem problem =

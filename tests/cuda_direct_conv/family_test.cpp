@@ -37,6 +37,8 @@ TEST(DirectConvFamily, SaysWhyAProblemIsNotSupported) {
               Optional(HasSubstr("one group")));
   EXPECT_THAT(reason("conv2d n=1 c=1 h=2000 w=2000 k=8 r=999 s=999"),
               Optional(HasSubstr("the filter reaches")));
+  EXPECT_THAT(reason("conv1d n=1 c=4 w=2000 k=4 s=1001 pad=500"),
+              Optional(HasSubstr("at most 128, not 1001")));
 }
 
 TEST(DirectConvFamily, NeedsAsynchronousCopies) {

@@ -92,7 +92,10 @@ TEST(ImplicitGemmSm90Family, OffersConfigurationsForEverySupportedProblem) {
   for (const char* line : kExactProblems) check(line);
   for (const char* line : kExactMatrixProblems) check(line);
   for (const char* line : kRoundedProblems) check(line);
-  EXPECT_GT(supported, 15);
+  // Units of work between two numbers of stages.
+  check("conv2d n=1 c=4 h=3 w=5 k=200 r=5 s=1 pad=2x1 dtype=bf16");
+  check("conv2d n=1 c=4 h=9 w=9 k=64 r=7 s=1 dtype=f16");
+  EXPECT_GT(supported, 17);
 }
 
 TEST(ImplicitGemmSm90Family, OffersConfigurationsForRandomProblems) {
