@@ -26,7 +26,8 @@ namespace {
   X(dnnl_stream_wait)                                                                                      \
   X(dnnl_memory_desc_init_by_tag)                                                                          \
   X(dnnl_memory_desc_equal)                                                                                \
-  X(dnnl_memory_desc_get_size) X(dnnl_memory_create) X(dnnl_memory_destroy) X(dnnl_memory_set_data_handle) \
+  X(dnnl_memory_desc_get_size)                                                                             \
+  X(dnnl_memory_create) X(dnnl_memory_destroy) X(dnnl_memory_set_data_handle)                              \
       X(dnnl_dilated_convolution_forward_desc_init) X(dnnl_primitive_desc_create)                          \
           X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md) X(dnnl_primitive_create)          \
               X(dnnl_primitive_destroy) X(dnnl_primitive_execute) X(dnnl_reorder_primitive_desc_create)    \
@@ -257,7 +258,8 @@ class Reorder {
 
 class Convolution : public Executable {
  public:
-  Convolution(const Problem& problem, const Configuration& configuration) : problem_(problem) {
+  Convolution(const Problem& problem, const Configuration& configuration)
+      : problem_(problem), first_own_step_(fuse(problem).steps) {
     const Library& l = library();
     describe_plain();
     const PrimitiveDescription description = create_description(configuration);
@@ -277,7 +279,6 @@ class Convolution : public Executable {
     target_memory_ = make_memory(target_);
     scratch_memory_ = make_memory(scratch_);
     if (problem.bias) bias_memory_ = make_memory(describe({problem.k}, dnnl_a));
-    first_own_step_ = fuse(problem).steps;
     lay_out_workspace();
   }
 
@@ -340,7 +341,10 @@ class Convolution : public Executable {
                target_dims = activation_dims(p, p.conv_extents());
     plain_source_ = describe(source_dims, own_tag(p));
     plain_weights_ = describe(weight_dims_, plain_tag(weight_dims_.size()));
-    plain_target_ = describe(target_dims, own_tag(p));
+    // The order in which our own steps want it, or the output's.
+    plain_target_ = describe(target_dims, epilogue_wants_channels_first(p, first_own_step_)
+                                              ? plain_tag(target_dims.size())
+                                              : own_tag(p));
   }
 
   PrimitiveDescription create_description(const Configuration& configuration) const {
@@ -393,6 +397,7 @@ class Convolution : public Executable {
   }
 
   Problem problem_;
+  std::size_t first_own_step_;
   // Memory objects carry the pointers of a run. One run uses every core, so a second may as well wait.
   std::mutex mutex_;
   std::vector<dnnl_dim_t> weight_dims_;
@@ -400,7 +405,6 @@ class Convolution : public Executable {
   Primitive primitive_;
   std::unique_ptr<Reorder> reorder_source_, reorder_weights_, reorder_target_;
   Memory source_memory_, weights_memory_, target_memory_, scratch_memory_, bias_memory_;
-  std::size_t first_own_step_ = 0;
   std::size_t workspace_bytes_ = 0, source_offset_ = 0, target_offset_ = 0, plain_offset_ = 0,
               scratch_offset_ = 0;
 };
@@ -412,17 +416,10 @@ class OnednnFamily : public KernelFamily {
   std::optional<std::string> unsupported_reason(const Problem& problem, const DeviceInfo&) const override {
     if (!library().missing.empty()) return library().missing;
     if (problem.dtype != DType::f32) return "only f32 is offered through oneDNN";
-    const auto own = problem.epilogue.begin() + static_cast<std::ptrdiff_t>(fuse(problem).steps);
-    for (auto step = own; step != problem.epilogue.end(); ++step) {
-      if (step->op == EpilogueOp::residual) return "a residual step is not offered through oneDNN";
-      if (problem.layout != Layout::nchw && !is_elementwise(step->op)) {
-        return fmt::format("{} in nhwc is not offered through oneDNN", to_string(step->op));
-      }
-    }
     return std::nullopt;
   }
   std::string_view space_json() const override { return vendor_spaces().front().second; }
-  std::string source_hash() const override { return "onednn-3-" + library().version; }
+  std::string source_hash() const override { return "onednn-4-" + library().version; }
   bool builtin() const override { return true; }
   std::unique_ptr<Executable> create_builtin(const Problem& problem, const Configuration& configuration,
                                              Device&) const override {

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -78,22 +80,22 @@ KW_CLONES void scale_and_shift(float* x, std::int64_t count, float scale, float 
   for (std::int64_t i = 0; i < count; ++i) x[i] = x[i] * scale + shift;
 }
 
+/// Null if the problem has no such parameter.
+const float* parameter(const Problem& problem, const Buffers& buffers, std::string_view name) {
+  const std::vector<ParameterSpec> specs = problem.parameters();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].name == name) return static_cast<const float*>(buffers.parameters[i]);
+  }
+  return nullptr;
+}
+
 void normalise(const Problem& problem, std::size_t step, const Buffers& buffers, const Extents& e,
                float* values) {
   const EpilogueStep& s = problem.epilogue[step];
   const std::int64_t groups = s.op == EpilogueOp::group_norm ? s.groups : e.c;
   const std::int64_t plane = e.d * e.h * e.w, channels = e.c / groups;
-  const float* scale = nullptr;
-  const float* shift = nullptr;
-  if (s.affine) {
-    const std::vector<ParameterSpec> specs = problem.parameters();
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      if (specs[i].name == "scale" + std::to_string(step))
-        scale = static_cast<const float*>(buffers.parameters[i]);
-      if (specs[i].name == "shift" + std::to_string(step))
-        shift = static_cast<const float*>(buffers.parameters[i]);
-    }
-  }
+  const float* scale = parameter(problem, buffers, "scale" + std::to_string(step));
+  const float* shift = parameter(problem, buffers, "shift" + std::to_string(step));
   parallel_for(e.n * groups, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t g = begin; g < end; ++g) {
       float* x = values + g * channels * plane;
@@ -177,18 +179,48 @@ void reduce(const EpilogueStep& step, const Extents& e, float* values) {
   std::memcpy(values, reduced.data(), reduced.size() * sizeof(float));
 }
 
+// Element by element; the residual lies in the order of the values, or channels last where these are channels
+// first.
+void apply_to_each(const Problem& problem, std::size_t index, const Buffers& buffers, const Extents& e,
+                   bool transposed, float* values) {
+  const EpilogueStep& step = problem.epilogue[index];
+  const float* residual = step.op == EpilogueOp::residual
+                              ? parameter(problem, buffers, "residual" + std::to_string(index))
+                              : nullptr;
+  const std::int64_t plane = e.d * e.h * e.w;
+  parallel_for(e.elements(), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t x = begin; x < end; ++x) {
+      const std::int64_t at =
+          transposed ? (x / (plane * e.c) * plane + x % plane) * e.c + x / plane % e.c : x;
+      values[x] = static_cast<float>(apply_elementwise(step, values[x], residual ? residual[at] : 0));
+    }
+  });
+}
+
+void to_channels_last(const Extents& e, const float* values, float* output) {
+  const std::int64_t plane = e.d * e.h * e.w;
+  parallel_for(e.n * plane, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row)
+      for (std::int64_t c = 0; c < e.c; ++c)
+        output[row * e.c + c] = values[(row / plane * e.c + c) * plane + row % plane];
+  });
+}
+
 }  // namespace
+
+bool epilogue_wants_channels_first(const Problem& problem, std::size_t first) {
+  return std::any_of(problem.epilogue.begin() + static_cast<std::ptrdiff_t>(first), problem.epilogue.end(),
+                     [](const EpilogueStep& step) { return !is_elementwise(step.op); });
+}
 
 void apply_plain_epilogue(const Problem& problem, std::size_t first, const Buffers& buffers, float* values,
                           float* output) {
+  const bool transposed = problem.layout == Layout::nhwc && epilogue_wants_channels_first(problem, first);
   for (std::size_t i = first; i < problem.epilogue.size(); ++i) {
     const EpilogueStep& step = problem.epilogue[i];
     const Extents e = problem.extents_before(i);
     if (is_elementwise(step.op)) {
-      parallel_for(e.elements(), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t x = begin; x < end; ++x)
-          values[x] = static_cast<float>(apply_elementwise(step, values[x], 0));
-      });
+      apply_to_each(problem, i, buffers, e, transposed, values);
     } else if (step.op == EpilogueOp::softmax) {
       softmax(e, values);
     } else if (step.op == EpilogueOp::group_norm || step.op == EpilogueOp::instance_norm) {
@@ -197,8 +229,12 @@ void apply_plain_epilogue(const Problem& problem, std::size_t first, const Buffe
       reduce(step, e, values);
     }
   }
-  const std::size_t bytes = static_cast<std::size_t>(problem.output_extents().elements()) * sizeof(float);
-  if (output != values) std::memcpy(output, values, bytes);
+  const Extents e = problem.output_extents();
+  if (transposed) {
+    to_channels_last(e, values, output);
+  } else if (output != values) {
+    std::memcpy(output, values, static_cast<std::size_t>(e.elements()) * sizeof(float));
+  }
 }
 
 }  // namespace knobwise
