@@ -30,10 +30,10 @@ std::filesystem::path Verdicts::path_of(const std::string& key) const {
 }
 
 std::optional<ErrorMetrics> Verdicts::find(const std::string& key) const {
-  std::ifstream file(path_of(key));
-  const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_object() || json.value("key", "") != key) return std::nullopt;
   try {
+    std::ifstream file(path_of(key));
+    const nlohmann::json json = nlohmann::json::parse(file);
+    if (json.at("key").get<std::string>() != key) return std::nullopt;
     ErrorMetrics metrics;
     metrics.max_abs = json.at("max_abs").get<double>();
     metrics.mean_abs = json.at("mean_abs").get<double>();
@@ -43,7 +43,7 @@ std::optional<ErrorMetrics> Verdicts::find(const std::string& key) const {
     metrics.checked = json.at("checked").get<std::int64_t>();
     metrics.nans = json.at("nans").get<std::int64_t>();
     return metrics;
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {  // of the parser, or of a file that cannot be read
     return std::nullopt;
   }
 }
