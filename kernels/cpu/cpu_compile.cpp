@@ -59,9 +59,10 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-[[noreturn]] void fail_full_disk(const std::string& directory) {
-  throw UserError(fmt::format("{} cannot be written: its disk is full; free some space or set TMPDIR",
-                              std::filesystem::path(directory).parent_path().string()));
+[[noreturn]] void fail_unwritable(const std::string& directory, int error) {
+  throw UserError(fmt::format(
+      "{} cannot be written: {}", std::filesystem::path(directory).parent_path().string(),
+      error == ENOSPC ? "its disk is full; free some space or set TMPDIR" : std::strerror(error)));
 }
 
 void check(const CommandResult& result, const std::string& compiler, const std::string& directory) {
@@ -74,7 +75,7 @@ void check(const CommandResult& result, const std::string& compiler, const std::
                      fmt::format("`{}` took more than {} s", compiler, kCpuCompileSeconds));
   if (result.exit_status == 0) return;
   if (was_killed(result)) throw TrialError("compile_crashed", fmt::format("`{}` was killed", compiler));
-  if (result.output.find(std::strerror(ENOSPC)) != std::string::npos) fail_full_disk(directory);
+  if (result.output.find(std::strerror(ENOSPC)) != std::string::npos) fail_unwritable(directory, ENOSPC);
   const std::string line = first_error(result.output, directory);
   throw TrialError("compile_failed",
                    line.empty() ? fmt::format("`{}` failed without a word", compiler) : line);
@@ -95,8 +96,9 @@ CompiledCode cpu_compile(const KernelInstance& instance, const DeviceInfo& targe
   const TemporaryDirectory directory;
   const std::string source = fmt::format("{}/{}", directory.path(), kSourceName);
   const std::string object = directory.path() + "/kernel.so";
+  errno = 0;
   if (!(std::ofstream(source, std::ios::binary) << instance.source << std::flush))
-    fail_full_disk(directory.path());
+    fail_unwritable(directory.path(), errno);
   std::vector<std::string> command = command_line(target);
   const std::string compiler = command.front();
   command.insert(command.end(), instance.compiler_options.begin(), instance.compiler_options.end());

@@ -2,9 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -113,6 +117,19 @@ TEST(CpuCompile, AFullDiskIsNoFaultOfTheSource) {
   const std::string complaint = complaint_about(instance_of(kSquares));
   EXPECT_THAT(complaint, HasSubstr("disk is full"));
   EXPECT_THAT(complaint, HasSubstr("TMPDIR"));
+}
+
+TEST(CpuCompile, TooManyOpenFilesAreNoFullDisk) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(STDOUT_FILENO);
+  close(next);
+  rlimit limit = before;
+  limit.rlim_cur = static_cast<rlim_t>(next) + 1;  // the folder's lock, and no file in it
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const std::string complaint = complaint_about(instance_of(kSquares));
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_THAT(complaint, HasSubstr(std::strerror(EMFILE)));
 }
 
 TEST(CpuCompile, ATemporaryFolderThatIsNotThereNamesTheRemedy) {
