@@ -10,7 +10,7 @@
 namespace knobwise {
 
 const std::vector<const KernelFamily*>& cuda_families() {
-  const auto unfused = [](const KernelFamily& family) { return &never_destroyed(UnfusedEpilogue(family)); };
+  const auto unfused = [](const KernelFamily& family) { return new UnfusedEpilogue(family); };
   static const auto& families = never_destroyed(std::vector<const KernelFamily*>{
       unfused(cuda_direct_conv_family()), unfused(cuda_implicit_gemm_family()),
       unfused(cuda_implicit_gemm_sm90_family()), &cudnn_family(), &cuda_reference_family()});
