@@ -4,10 +4,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <thread>
-#include <vector>
 
 #include "kernels/operand_values.h"
+#include "kernels/parallel_for.h"
 
 namespace knobwise {
 namespace {
@@ -95,15 +94,10 @@ double operand_value(const OperandFill& fill, std::int64_t index) {
 
 void fill_host(void* data, DType dtype, std::int64_t elements, const OperandFill& fill) {
   constexpr std::int64_t kWorthAThread = 1 << 16;
-  const std::int64_t threads = std::clamp<std::int64_t>(elements / kWorthAThread, 1,
-                                                        std::max(1u, std::thread::hardware_concurrency()));
-  std::vector<std::thread> helpers;
-  for (std::int64_t t = 1; t < threads; ++t) {
-    helpers.emplace_back(fill_range, data, dtype, elements / threads * t,
-                         t + 1 == threads ? elements : elements / threads * (t + 1), std::cref(fill));
-  }
-  fill_range(data, dtype, 0, elements / threads, fill);
-  for (std::thread& helper : helpers) helper.join();
+  parallel_for((elements + kWorthAThread - 1) / kWorthAThread, 0, [&](std::int64_t block) {
+    const std::int64_t begin = block * kWorthAThread;
+    fill_range(data, dtype, begin, std::min(begin + kWorthAThread, elements), fill);
+  });
 }
 
 double load_element(const void* data, DType dtype, std::int64_t index) {

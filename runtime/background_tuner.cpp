@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "db/layered_store.h"
+#include "kernels/helper_thread.h"
 #include "runtime/log.h"
 #include "runtime/records.h"
 
@@ -47,8 +48,10 @@ class MachineLock {
 
 }  // namespace
 
-BackgroundTuner::BackgroundTuner(TuningSettings settings)
-    : settings_(std::move(settings)), thread_([this](std::stop_token stop) { serve(std::move(stop)); }) {}
+BackgroundTuner::BackgroundTuner(TuningSettings settings) : settings_(std::move(settings)) {
+  const SignalsBlocked blocked;
+  thread_ = std::jthread([this](std::stop_token stop) { serve(std::move(stop)); });
+}
 
 BackgroundTuner::~BackgroundTuner() = default;
 

@@ -4,7 +4,8 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <system_error>
+
+#include "kernels/helper_thread.h"
 
 namespace knobwise {
 namespace {
@@ -60,11 +61,8 @@ ThreadPool::ThreadPool() {
   for (const int cpu : allowed_cpus()) {
     auto worker = std::make_unique<Worker>();
     worker->cpu = cpu;
-    try {
-      worker->thread = std::thread([this, worker = worker.get()] { serve(*worker); });
-    } catch (const std::system_error&) {
-      return;  // no more threads to be had: those that there are, and the caller, do the work
-    }
+    worker->thread = start_helper([this, worker = worker.get()] { serve(*worker); });
+    if (!worker->thread.joinable()) return;
     workers_.push_back(std::move(worker));
   }
 }

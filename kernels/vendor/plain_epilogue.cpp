@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/elementwise.h"
+#include "kernels/parallel_for.h"
 
 // One version of a loop for each class of processors; the program itself is built for the oldest.
 #define KW_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -27,11 +28,8 @@ namespace {
 void parallel_for(std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body) {
   const std::int64_t threads =
       std::min<std::int64_t>(count, std::max(1u, std::thread::hardware_concurrency()));
-  std::vector<std::thread> helpers;
-  const auto range = [&](std::int64_t t) { body(count * t / threads, count * (t + 1) / threads); };
-  for (std::int64_t t = 1; t < threads; ++t) helpers.emplace_back(range, t);
-  range(0);
-  for (std::thread& helper : helpers) helper.join();
+  knobwise::parallel_for(threads, 0,
+                         [&](std::int64_t t) { body(count * t / threads, count * (t + 1) / threads); });
 }
 
 // Lines of `inner` elements, `count` of them `inner` apart, into one line. NaN wins, as in frameworks.

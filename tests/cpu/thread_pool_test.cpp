@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,8 @@
 #include <set>
 #include <thread>
 #include <vector>
+
+#include "kernels/parallel_for.h"
 
 namespace knobwise {
 namespace {
@@ -57,6 +60,10 @@ TEST(ThreadPool, UsesNoMoreThreadsThanAsked) {
   EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
 }
 
+bool all_ran_once(const std::vector<std::atomic<int>>& counts) {
+  return std::ranges::all_of(counts, [](int value) { return value == 1; });
+}
+
 // Whether a launch in a forked process, after `prepare`, ran every task once.
 template <class Prepare>
 bool serves_a_child(Prepare prepare) {
@@ -64,10 +71,11 @@ bool serves_a_child(Prepare prepare) {
   if (child == 0) {
     alarm(30);  // the parent's threads are not there: waiting for them would last
     prepare();
-    std::vector<std::atomic<int>> counts(100);
+    std::vector<std::atomic<int>> counts(100), more(100);
     void* arguments[] = {counts.data()};
     ThreadPool::instance().run(count, arguments, 100, 2);
-    std::exit(std::ranges::all_of(counts, [](int value) { return value == 1; }) ? 0 : 1);
+    parallel_for(100, 4, [&](std::int64_t i) { ++more[static_cast<std::size_t>(i)]; });
+    std::exit(all_ran_once(counts) && all_ran_once(more) ? 0 : 1);
   }
   int status = -1;
   return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -88,6 +96,18 @@ TEST(ThreadPool, DoesWithoutThreadsWhereTheSystemGivesNone) {
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, std::size_t{1} << 46);
     pthread_setattr_default_np(&attributes);
+  }));
+}
+
+TEST(ThreadPool, LeavesSignalsToTheApplicationsThreads) {
+  EXPECT_TRUE(serves_a_child([] {
+    ThreadPool::instance();
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &term, nullptr);
+    kill(getpid(), SIGTERM);  // waits for a thread that takes it
+    usleep(50'000);
   }));
 }
 
