@@ -178,8 +178,8 @@ struct Choice;
 /// Thread safety: run() may be called from any number of threads at once, on disjoint outputs; with the
 /// plan's own workspace such runs follow one another. prepare(), moving and destroying must not overlap with
 /// anything. After the first call, run() neither allocates nor waits for the device, so that it can be
-/// captured into a CUDA graph. A graph refers to the plan's memory: keep the plan as long as the graph, and
-/// capture again after prepare().
+/// captured into a CUDA graph. (On the CPU the reference and oneDNN allocate in every run.) A graph refers to
+/// the plan's memory: keep the plan as long as the graph, and capture again after prepare().
 ///
 /// Sizes, alignment and overlaps are checked in every call. Whose memory a pointer is and whose a stream, the
 /// driver tells: it is asked once for each combination of pointers and stream, so keep a plan's memory
