@@ -94,7 +94,7 @@ cons=[
  (f"weights_source != 'resident' or tiles_per_block > 1 and {CSTEPS} > 1", "weights stay for several tiles"),
  ("channels_per_block % warp_channels == 0","whole warps of channels"),
  ("warp_channels == channels_per_block or not epilogue_softmax","a warp holds every channel of the softmax"),
- (f"{ACC} >= 32 or instruction == 'wgmma' or k_per_group * warp_positions <= 1024 or warp_channels >= k_per_group or od * oh * ow < 64","a warp computes enough for what it loads"),
+ (f"{ACC} >= 32 or instruction == 'wgmma' or k_per_group * warp_positions <= 1024 or warp_channels >= k_per_group or od * oh * ow < 64 or {ACC} >= 8 and od * oh == 1 and ow <= 256 and k_per_group % 64 != 0","a warp computes enough for what it loads; short rows divide into few shapes of warps"),
  (f"{REGS} <= 250","the sums fit in registers"),
  (f"{WARPS} <= 16","threads of a block"),
  (f"{WARPS} >= 4 or k_per_group * od * oh * ow <= 65536 or epilogue_reduce_depth","warps of a block"),

@@ -36,6 +36,8 @@ inline const char* const kExactMatrixProblems[] = {
     "conv2d n=1 c=32 h=9 w=40 k=64 r=1 s=1 groups=2 dtype=bf16 layout=nhwc",
     "conv2d n=1 c=300 h=7 w=7 k=64 r=3 s=3 pad=1 bias | mul 2 | relu",
     "conv2d n=1 c=256 h=9 w=5 k=40 r=3 s=3 pad=1 dtype=f16 layout=nhwc bias | residual | relu",
+    "conv1d n=2 c=5 w=75 k=136 s=4 bias",
+    "conv1d n=1 c=300 w=67 k=264 s=3 dtype=f16 layout=nhwc",
 };
 
 /// Up to `count` configurations of a precision mode, of those that a sample of the space has.
