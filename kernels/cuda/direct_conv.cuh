@@ -183,7 +183,7 @@ __device__ __forceinline__ void stage_input(unsigned stage, const float* input, 
 /// thread's.
 template <int kCopy>
 __device__ __forceinline__ void copy_weights(unsigned target, const float* source) {
-  constexpr int kFirst = kCopy * kThreads, kVectors = kWeightStage / 4;
+  constexpr int kFirst = kCopy * kThreads, kVectors = KW_WEIGHTS_SHARED ? kWeightStage / 4 : 0;
   if constexpr (kFirst < kVectors) {
     if (kFirst + kThreads <= kVectors || static_cast<int>(threadIdx.x) < kVectors - kFirst)
       copy_async<4, 16 * kFirst, 16LL * kFirst>(target, source, 16);

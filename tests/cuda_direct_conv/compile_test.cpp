@@ -35,6 +35,21 @@ TEST_P(CompileTest, SampledConfigurationsCompile) {
     EXPECT_GT(compile(configuration).image.size(), 0u) << configuration.to_json();
 }
 
+TEST(LargeFilterTest, CompilesWithWeightsThatAreNotStaged) {
+  if (!nvrtc_problem().empty()) GTEST_SKIP() << nvrtc_problem();
+  const Problem problem = Problem::parse("conv3d n=1 c=8 d=12 h=12 w=12 k=128 t=7 r=7 s=7");
+  const DeviceInfo target = cuda_target_info(90);
+  const Configuration configuration = Configuration::from_json(
+      R"({"vector_width":4,"pixels_w":4,"pixels_h":1,"pixels_d":1,"channels_per_thread":8,"channels_per_block":128,)"
+      R"("tile_w":8,"tile_h":1,"tile_d":1,"copy_width":4,"input_channels_per_step":1,"stages":1,"tiles_per_block":1,)"
+      R"("weights_source":"global","min_blocks":8,"unroll_rows":1,"grid_order":"channels_first","norm_mode":"none",)"
+      R"("precision":"fp32"})");
+  ASSERT_FALSE(bind_space(cuda_direct_conv_family(), problem, target).violation(configuration));
+  EXPECT_GT(cuda_compile(cuda_direct_conv_family().instantiate(problem, configuration, target), target)
+                .image.size(),
+            0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Architectures, CompileTest,
                          testing::Combine(testing::ValuesIn(kReferenceProblems),
                                           testing::Values(80, 89, 90)));
