@@ -17,11 +17,15 @@ void pin(int cpu) {
   sched_setaffinity(0, sizeof set, &set);  // a processor gone offline meanwhile: the thread runs where it may
 }
 
+/// Whether the thread is within a task: one that ends the program there waits for no launch, least of all its
+/// own.
+thread_local bool in_task = false;
+
 // The pool of this process, once it is wanted. Its threads end with the program, it does not: what still runs
 // then, other threads and destructors of static objects, does it alone.
 struct Current {
   ~Current() {
-    if (ThreadPool* const last = pool) last->end_threads();
+    if (ThreadPool* const last = pool; last && !in_task) last->end_threads();
   }
 
   std::atomic<ThreadPool*> pool = nullptr;
@@ -89,8 +93,10 @@ void ThreadPool::serve(Worker& worker) {
 }
 
 void ThreadPool::take_tasks() {
+  in_task = true;
   for (long long task; (task = launch_.next.fetch_add(1, std::memory_order_relaxed)) < launch_.tasks;)
     launch_.function(launch_.arguments, task);
+  in_task = false;
 }
 
 void ThreadPool::run(void (*function)(void* const*, long long), void* const* arguments, long long tasks,

@@ -115,6 +115,20 @@ TEST(ThreadPool, ServesWhatStillRunsWhenItsThreadsHaveEnded) {
   EXPECT_TRUE(serves_a_child([] { ThreadPool::instance().end_threads(); }));
 }
 
+TEST(ThreadPool, LetsATaskEndTheProgram) {
+  for (const int threads : {1, 2}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(30);
+      const auto task = [](void* const*, long long) { std::exit(3); };
+      ThreadPool::instance().run(task, nullptr, 100, threads);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << threads << " threads: " << status;
+  }
+}
+
 TEST(ThreadPool, KnowsTheAllowedProcessors) {
   const std::vector<int> cpus = allowed_cpus();
   ASSERT_FALSE(cpus.empty());
