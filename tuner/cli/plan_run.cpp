@@ -8,7 +8,6 @@
 namespace knobwise::cli {
 namespace {
 
-// A plan seen as an executable, so that a device can time it as it times trials.
 class PlanExecutable : public Executable {
  public:
   explicit PlanExecutable(Plan& plan) : plan_(plan) {}
@@ -25,6 +24,10 @@ class PlanExecutable : public Executable {
 
 }  // namespace
 
+std::unique_ptr<Executable> executable_of(Plan& plan) {
+  return std::make_unique<PlanExecutable>(plan);
+}
+
 Outcome run_plan(Plan& plan, const std::string& device_name, const AccuracyRequirement& requirement,
                  std::uint64_t seed) {
   const std::unique_ptr<Device> device = open_device(device_name);
@@ -40,9 +43,9 @@ Outcome run_plan(Plan& plan, const std::string& device_name, const AccuracyRequi
     parameters.emplace_back(buffers.parameters[parameters.size()],
                             tensor_bytes(problem, parameter.elements()));
   }
-  PlanExecutable executable(plan);
   plan.prepare(parameters);
-  executable.run(buffers, nullptr);
+  const std::unique_ptr<Executable> executable = executable_of(plan);
+  executable->run(buffers, nullptr);
   device->synchronize();
   Outcome outcome;
   outcome.seed = seed;
@@ -50,7 +53,7 @@ Outcome run_plan(Plan& plan, const std::string& device_name, const AccuracyRequi
   outcome.error =
       device->verify(problem, buffers, family->tile(problem, plan.description().configuration), seed);
   outcome.accepted = requirement.accepts(outcome.error);
-  outcome.timing = device->time(executable, buffers, TimingOptions{});
+  outcome.timing = device->time(*executable, buffers, TimingOptions{});
   return outcome;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "include/knobwise/dispatcher.h"
@@ -16,6 +17,10 @@ struct Outcome {
   bool accepted = false;   ///< The error meets the requirement.
   std::uint64_t seed = 0;  ///< Of the inputs.
 };
+
+/// The plan seen as an executable that needs neither packed weights nor a workspace of the caller, so that a
+/// device can time it as it times trials. The plan must be prepared and outlive it.
+std::unique_ptr<Executable> executable_of(Plan& plan);
 
 /// Fills new tensors on the device from the seed, prepares and runs the plan once, checks the output against
 /// float64, then times it as trials are timed. Throws UserError when the device lacks the memory.
