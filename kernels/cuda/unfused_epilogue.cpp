@@ -7,6 +7,9 @@
 namespace knobwise {
 namespace {
 
+/// A search and a decision ask about one problem many times, an application about ever new ones.
+constexpr std::size_t kMostKept = 16;
+
 Problem first_steps(const Problem& problem, std::size_t count) {
   Problem head = problem;
   head.epilogue.resize(count);
@@ -90,7 +93,10 @@ std::optional<Problem> UnfusedEpilogue::fused_part(const Problem& problem, const
   const std::pair key{problem.to_string(), device.constants()};
   const std::lock_guard lock(mutex_);
   auto found = fused_parts_.find(key);
-  if (found == fused_parts_.end()) found = fused_parts_.emplace(key, find_fused_part(problem, device)).first;
+  if (found == fused_parts_.end()) {
+    if (fused_parts_.size() == kMostKept) fused_parts_.clear();
+    found = fused_parts_.emplace(key, find_fused_part(problem, device)).first;
+  }
   return found->second;
 }
 

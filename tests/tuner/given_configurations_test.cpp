@@ -4,16 +4,11 @@
 
 #include "search_spaces/user_error.h"
 #include "tests/tuner/command.h"
+#include "tests/tuner/silent.h"
 #include "tuner/session.h"
 
 namespace knobwise::test {
 namespace {
-
-class Silent : public SessionListener {
- public:
-  void note(const std::string&) override {}
-  void trial(const TrialEvent&) override {}
-};
 
 class GivenConfigurations : public testing::Test {
  protected:

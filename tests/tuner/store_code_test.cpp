@@ -4,17 +4,12 @@
 
 #include "db/identifiers.h"
 #include "tests/tuner/command.h"
+#include "tests/tuner/silent.h"
 #include "tests/tuner/temporary_folder.h"
 #include "tuner/session.h"
 
 namespace knobwise::test {
 namespace {
-
-class Silent : public SessionListener {
- public:
-  void note(const std::string&) override {}
-  void trial(const TrialEvent&) override {}
-};
 
 class StoreCode : public testing::Test {
  protected:
