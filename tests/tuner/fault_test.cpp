@@ -25,6 +25,7 @@
 #include "tests/tuner/fault_family.h"
 #include "tests/tuner/processes.h"
 #include "tests/tuner/self_worker.h"
+#include "tests/tuner/silent.h"
 #include "tuner/session.h"
 
 namespace knobwise::test {
@@ -36,12 +37,6 @@ const Problem& problem() {
   static const Problem value = Problem::parse("conv1d n=1 c=1 w=1000 k=1 s=1");
   return value;
 }
-
-class Silent : public SessionListener {
- public:
-  void note(const std::string&) override {}
-  void trial(const TrialEvent&) override {}
-};
 
 // The kinds of SpinFamily to search, as a JSON array.
 void choose_kinds(const char* kinds) {

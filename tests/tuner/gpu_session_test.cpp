@@ -17,6 +17,7 @@
 #include "tests/tuner/narrowed_family.h"
 #include "tests/tuner/processes.h"
 #include "tests/tuner/self_worker.h"
+#include "tests/tuner/silent.h"
 #include "tuner/session.h"
 
 namespace knobwise::test {
@@ -92,12 +93,6 @@ void register_families() {
   register_family(faulty);
   register_family(narrowed);
 }
-
-class Silent : public SessionListener {
- public:
-  void note(const std::string&) override {}
-  void trial(const TrialEvent&) override {}
-};
 
 class GpuSession : public testing::Test {
  protected:
