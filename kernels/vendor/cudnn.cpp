@@ -13,6 +13,7 @@
 #include "kernels/cuda/epilogue_passes.h"
 #include "kernels/cuda/nvrtc.h"
 #include "kernels/device.h"
+#include "kernels/vendor/cudnn_engine.h"
 #include "kernels/vendor/cudnn_library.h"
 #include "search_spaces/never_destroyed.h"
 
@@ -102,7 +103,7 @@ std::vector<int> trailing(const Problem& problem, const std::array<std::int64_t,
 // cuDNN's description of a convolution.
 class Descriptors {
  public:
-  Descriptors(const Problem& problem, int format, bool tensor_cores);
+  Descriptors(const Problem& problem, int format, int math_type);
 
   cudnn::Tensor x() const { return x_.get(); }
   cudnn::Tensor y() const { return y_.get(); }
@@ -137,7 +138,7 @@ class Descriptors {
                                      "cudnnCreateActivationDescriptor"};
 };
 
-Descriptors::Descriptors(const Problem& problem, int format, bool tensor_cores) {
+Descriptors::Descriptors(const Problem& problem, int format, int math_type) {
   const CudnnLibrary& library = cudnn_library();
   const int dtype = dtype_of(problem.dtype);
   const Extents conv = problem.conv_extents();
@@ -157,11 +158,42 @@ Descriptors::Descriptors(const Problem& problem, int format, bool tensor_cores) 
               "cudnnSetConvolutionNdDescriptor");
   check_cudnn(library.SetConvolutionGroupCount(convolution_.get(), static_cast<int>(problem.groups)),
               "cudnnSetConvolutionGroupCount");
-  check_cudnn(library.SetConvolutionMathType(convolution_.get(),
-                                             tensor_cores ? cudnn::kTensorOpMath : cudnn::kFmaMath),
-              "cudnnSetConvolutionMathType");
+  check_cudnn(library.SetConvolutionMathType(convolution_.get(), math_type), "cudnnSetConvolutionMathType");
   check_cudnn(library.SetActivationDescriptor(identity_.get(), cudnn::kIdentity, cudnn::kPropagateNan, 0),
               "cudnnSetActivationDescriptor");
+}
+
+CudnnConvolution convolution_of(const Problem& problem, bool nhwc) {
+  const Extents conv = problem.conv_extents();
+  const auto with = [](std::int64_t a, std::int64_t b, const std::vector<int>& spatial) {
+    std::vector<std::int64_t> extents = {a, b};
+    extents.insert(extents.end(), spatial.begin(), spatial.end());
+    return extents;
+  };
+  const auto wide = [](const std::vector<int>& values) {
+    return std::vector<std::int64_t>(values.begin(), values.end());
+  };
+  return {dtype_of(problem.dtype),
+          nhwc,
+          with(problem.n, problem.c, trailing(problem, problem.in)),
+          with(problem.k, problem.c / problem.groups, trailing(problem, problem.filter)),
+          with(conv.n, conv.c, trailing(problem, {conv.d, conv.h, conv.w})),
+          wide(trailing(problem, problem.pad)),
+          wide(trailing(problem, problem.stride)),
+          wide(trailing(problem, problem.dilation))};
+}
+
+CudnnArithmetic arithmetic_of(DType dtype, std::string_view precision) {
+  if (dtype != DType::f32) return CudnnArithmetic::native;
+  return precision == "fp32"   ? CudnnArithmetic::fp32
+         : precision == "tf32" ? CudnnArithmetic::tf32
+                               : CudnnArithmetic::converted;
+}
+
+int math_type_of(CudnnArithmetic arithmetic) {
+  return arithmetic == CudnnArithmetic::fp32        ? cudnn::kFmaMath
+         : arithmetic == CudnnArithmetic::converted ? cudnn::kTensorOpMathAllowConversion
+                                                    : cudnn::kTensorOpMath;
 }
 
 constexpr std::string_view kPackWeights =
@@ -189,6 +221,7 @@ class CudnnExecutable final : public Executable {
     CudaKernel kernel;
     Pass pass;
   };
+  void choose_engine(const Configuration& configuration);
   void lay_out_workspace(const PassPlan& plan);
   void convolve(const Buffers& buffers, const void* x, void* y, Stream stream);
   char* at(const Buffers& buffers, std::size_t offset) const {
@@ -198,10 +231,12 @@ class CudnnExecutable final : public Executable {
 
   Problem problem_;
   bool nhwc_, converts_, adds_bias_;
-  int algorithm_;
   PassPlan plan_;
   std::shared_ptr<SharedHandle> shared_;
+  CudnnArithmetic arithmetic_;
   Descriptors descriptors_;
+  int algorithm_ = 0;                    // or
+  std::unique_ptr<CudnnEngine> engine_;  // of the graph interface
   CudaModule module_;
   CudaKernel pack_, convert_;
   std::vector<Step> steps_;
@@ -216,19 +251,12 @@ CudnnExecutable::CudnnExecutable(const Problem& problem, const Configuration& co
       converts_(nhwc_ != (problem.layout == Layout::nhwc)),
       // cuDNN fuses a bias without an activation with this algorithm only.
       adds_bias_(problem.bias && configuration.text("algorithm") == "implicit_precomp_gemm"),
-      algorithm_(algorithm_of(configuration.text("algorithm"))),
       plan_(plan_passes(problem, PassSource{nhwc_, adds_bias_, 0, problem.dtype, 1})),
       shared_(handle_of(device.context())),
-      descriptors_(problem, nhwc_ ? cudnn::kNhwc : cudnn::kNchw, configuration.text("precision") != "fp32"),
+      arithmetic_(arithmetic_of(problem.dtype, configuration.text("precision"))),
+      descriptors_(problem, nhwc_ ? cudnn::kNhwc : cudnn::kNchw, math_type_of(arithmetic_)),
       module_(device.context(), compile_passes(plan_.source + std::string(kPackWeights), device.info())) {
-  {
-    const CudaContext::Scope scope(*shared_->context);
-    const std::lock_guard lock(shared_->mutex);
-    check_cudnn(cudnn_library().GetConvolutionForwardWorkspaceSize(
-                    shared_->handle, descriptors_.x(), descriptors_.w(), descriptors_.convolution(),
-                    descriptors_.y(), algorithm_, &library_bytes_),
-                "cudnnGetConvolutionForwardWorkspaceSize");
-  }
+  choose_engine(configuration);
   const ParameterSpec weights = problem.parameters().front();
   if (nhwc_) packed_bytes_ = static_cast<std::size_t>(weights.elements()) * size_of(problem.dtype);
   pack_ = module_.kernel("kw_pack_weights", {pass_blocks(weights.elements()), 1, 1}, {kThreads, 1, 1});
@@ -240,6 +268,23 @@ CudnnExecutable::CudnnExecutable(const Problem& problem, const Configuration& co
     steps_.push_back({module_.kernel(pass.function, {pass.blocks, 1, 1}, {pass.threads, 1, 1}), pass});
   }
   lay_out_workspace(plan_);
+}
+
+void CudnnExecutable::choose_engine(const Configuration& configuration) {
+  const CudaContext::Scope scope(*shared_->context);
+  const std::lock_guard lock(shared_->mutex);
+  const std::string algorithm(configuration.text("algorithm"));
+  if (algorithm == "engine") {
+    engine_ = std::make_unique<CudnnEngine>(shared_->handle, convolution_of(problem_, nhwc_), arithmetic_,
+                                            static_cast<int>(configuration.integer("engine_rank")));
+    library_bytes_ = engine_->workspace_bytes();
+    return;
+  }
+  algorithm_ = algorithm_of(algorithm);
+  check_cudnn(cudnn_library().GetConvolutionForwardWorkspaceSize(
+                  shared_->handle, descriptors_.x(), descriptors_.w(), descriptors_.convolution(),
+                  descriptors_.y(), algorithm_, &library_bytes_),
+              "cudnnGetConvolutionForwardWorkspaceSize");
 }
 
 void CudnnExecutable::lay_out_workspace(const PassPlan& plan) {
@@ -288,7 +333,9 @@ void CudnnExecutable::convolve(const Buffers& buffers, const void* x, void* y, S
   const std::lock_guard lock(shared_->mutex);
   const cudnn::Handle handle = shared_->handle;
   check_cudnn(library.SetStream(handle, stream), "cudnnSetStream");
-  if (adds_bias_) {
+  if (engine_) {
+    engine_->run(x, weights, y, buffers.workspace);
+  } else if (adds_bias_) {
     check_cudnn(
         library.ConvolutionBiasActivationForward(
             handle, &one, descriptors_.x(), x, descriptors_.w(), weights, descriptors_.convolution(),

@@ -16,6 +16,7 @@ static_assert(cudnn::kFloat == CUDNN_DATA_FLOAT && cudnn::kHalf == CUDNN_DATA_HA
 static_assert(cudnn::kBfloat16 == CUDNN_DATA_BFLOAT16);
 static_assert(cudnn::kNchw == CUDNN_TENSOR_NCHW && cudnn::kNhwc == CUDNN_TENSOR_NHWC);
 static_assert(cudnn::kTensorOpMath == CUDNN_TENSOR_OP_MATH && cudnn::kFmaMath == CUDNN_FMA_MATH);
+static_assert(cudnn::kTensorOpMathAllowConversion == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION);
 static_assert(cudnn::kCrossCorrelation == CUDNN_CROSS_CORRELATION);
 static_assert(cudnn::kImplicitGemm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM);
 static_assert(cudnn::kImplicitPrecompGemm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM);
@@ -24,6 +25,18 @@ static_assert(cudnn::kGemm == CUDNN_CONVOLUTION_FWD_ALGO_GEMM &&
 static_assert(cudnn::kFftTiling == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING);
 static_assert(cudnn::kWinograd == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD);
 static_assert(cudnn::kWinogradNonfused == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED);
+static_assert(static_cast<int>(cudnn::DescriptorType::tensor) == CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+static_assert(static_cast<int>(cudnn::DescriptorType::convolution_forward) ==
+              CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+static_assert(static_cast<int>(cudnn::AttributeType::descriptor) == CUDNN_TYPE_BACKEND_DESCRIPTOR);
+static_assert(static_cast<int>(cudnn::AttributeType::numerical_note) == CUDNN_TYPE_NUMERICAL_NOTE);
+static_assert(static_cast<int>(cudnn::Attribute::engine_numerical_note) == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE);
+static_assert(static_cast<int>(cudnn::Attribute::pack_workspace) == CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+static_assert(cudnn::kHeuristicA == CUDNN_HEUR_MODE_A &&
+              cudnn::kHeuristicFallback == CUDNN_HEUR_MODE_FALLBACK);
+static_assert(cudnn::kNoteDownConverts == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+static_assert(cudnn::kNoteReducedSums == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
+static_assert(cudnn::kNoteNondeterministic == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
 static_assert(cudnn::kIdentity == CUDNN_ACTIVATION_IDENTITY && cudnn::kPropagateNan == CUDNN_PROPAGATE_NAN);
 }  // namespace knobwise
 #endif
@@ -70,6 +83,12 @@ CudnnLibrary load() {
   KW_RESOLVE(GetConvolutionForwardWorkspaceSize)
   KW_RESOLVE(ConvolutionForward)
   KW_RESOLVE(ConvolutionBiasActivationForward)
+  KW_RESOLVE(BackendCreateDescriptor)
+  KW_RESOLVE(BackendDestroyDescriptor)
+  KW_RESOLVE(BackendSetAttribute)
+  KW_RESOLVE(BackendGetAttribute)
+  KW_RESOLVE(BackendFinalize)
+  KW_RESOLVE(BackendExecute)
 #undef KW_RESOLVE
   return calls;
 }
