@@ -168,7 +168,7 @@ void Session::add_family(const KernelFamily& family) {
                      family.name()));
     return;
   }
-  // A library's few algorithms are tried whole: they are the baseline.
+  // A library's few configurations are tried whole: they are the baseline.
   const std::string strategy = family.builtin() ? "exhaustive" : options_.strategy;
   FamilySearch search{&family, space, make_strategy(strategy, space, options_.seed)};
   search.default_index = space.default_index();

@@ -7,7 +7,8 @@
 namespace knobwise {
 namespace {
 
-/// A search and a decision ask about one problem many times, an application about ever new ones.
+/// Problems of a device. A search and a decision ask about one many times, an application about ever new
+/// ones.
 constexpr std::size_t kMostKept = 16;
 
 Problem first_steps(const Problem& problem, std::size_t count) {
@@ -77,27 +78,29 @@ bool UnfusedEpilogue::has_configurations(const Problem& problem, const DeviceInf
   return same || !bind_space(inner_, problem, device).empty();
 }
 
-std::optional<Problem> UnfusedEpilogue::find_fused_part(const Problem& problem,
-                                                        const DeviceInfo& device) const {
-  std::optional<Problem> longest;
+std::optional<std::size_t> UnfusedEpilogue::find_fused_steps(const Problem& problem,
+                                                             const DeviceInfo& device) const {
+  std::optional<std::size_t> most;
   for (std::size_t count = problem.epilogue.size() + 1; count-- > 0;) {
-    Problem head = first_steps(problem, count);
+    const Problem head = first_steps(problem, count);
     if (inner_.unsupported_reason(head, device)) continue;
-    if (has_configurations(head, device)) return head;
-    if (!longest) longest = std::move(head);
+    if (has_configurations(head, device)) return count;
+    if (!most) most = count;
   }
-  return longest;
+  return most;
 }
 
 std::optional<Problem> UnfusedEpilogue::fused_part(const Problem& problem, const DeviceInfo& device) const {
-  const std::pair key{problem.to_string(), device.constants()};
+  const std::string line = problem.to_string();
   const std::lock_guard lock(mutex_);
-  auto found = fused_parts_.find(key);
-  if (found == fused_parts_.end()) {
-    if (fused_parts_.size() == kMostKept) fused_parts_.clear();
-    found = fused_parts_.emplace(key, find_fused_part(problem, device)).first;
+  FusedSteps& known = fused_steps_[device.constants()];
+  auto found = known.find(line);
+  if (found == known.end()) {
+    if (known.size() == kMostKept) known.clear();
+    found = known.emplace(line, find_fused_steps(problem, device)).first;
   }
-  return found->second;
+  if (!found->second) return std::nullopt;
+  return first_steps(problem, *found->second);
 }
 
 std::optional<std::string> UnfusedEpilogue::unsupported_reason(const Problem& problem,

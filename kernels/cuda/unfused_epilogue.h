@@ -1,6 +1,7 @@
 // Epilogues that a kernel does not fuse: done by passes after it, as part of the same run.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -43,14 +44,15 @@ class UnfusedEpilogue final : public KernelFamily {
   /// The problem with the first steps of its epilogue that `inner` does; nothing if it cannot even do the
   /// convolution.
   std::optional<Problem> fused_part(const Problem& problem, const DeviceInfo& device) const;
-  std::optional<Problem> find_fused_part(const Problem& problem, const DeviceInfo& device) const;
+  /// How many steps those are.
+  std::optional<std::size_t> find_fused_steps(const Problem& problem, const DeviceInfo& device) const;
   bool has_configurations(const Problem& problem, const DeviceInfo& device) const;
 
+  using FusedSteps = std::map<std::string, std::optional<std::size_t>>;  // of a problem's line
   const KernelFamily& inner_;
   mutable std::mutex mutex_;
-  /// By the problem's line and the device's figures.
-  mutable std::map<std::pair<std::string, std::vector<std::pair<std::string, Value>>>, std::optional<Problem>>
-      fused_parts_;
+  /// By the device's figures.
+  mutable std::map<std::vector<std::pair<std::string, Value>>, FusedSteps> fused_steps_;
 };
 
 }  // namespace knobwise
