@@ -9,6 +9,7 @@
 #ifdef KNOBWISE_BENCH_CUDA
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_module.h"
+#include "kernels/cuda/tensor_map.h"
 #endif
 
 namespace knobwise::bench {
@@ -50,6 +51,7 @@ struct CudaLaunch {
   CudaKernel kernel;
   std::vector<void*> values;
   std::vector<void*> addresses;
+  std::unique_ptr<CUtensorMap> tensor_map;
 };
 
 std::function<void()> cuda_launch(CudaDevice& device, const std::shared_ptr<const KernelInstance>& instance,
@@ -60,9 +62,16 @@ std::function<void()> cuda_launch(CudaDevice& device, const std::shared_ptr<cons
     CudaLaunch& made = launches->emplace_back(
         CudaLaunch{module->kernel(launch.function, launch.grid, launch.block, launch.dynamic_shared_bytes),
                    values_of(launch, buffers),
-                   {}});
+                   {},
+                   nullptr});
     for (std::size_t i = 0; i < made.values.size(); ++i)
       made.addresses.push_back(launch.arguments[i].slot == Slot::scalar ? made.values[i] : &made.values[i]);
+    if (launch.tensor_map) {
+      const CudaContext::Scope scope(*device.context());
+      const TensorMapArgument map(launch);
+      made.tensor_map = std::make_unique<CUtensorMap>(map.value(buffers));
+      made.addresses.at(map.position()) = made.tensor_map.get();
+    }
   }
   // Current on this thread from now on.
   if (driver().cuCtxPushCurrent(device.context()->handle()) != CUDA_SUCCESS)

@@ -24,6 +24,7 @@ void* Buffers::resolve(BufferRef reference) const {
     case Slot::workspace:
       return static_cast<char*>(workspace) + reference.index;
     case Slot::scalar:
+    case Slot::tensor_map:
       break;  // no buffer: the launch holds the value
   }
   return nullptr;

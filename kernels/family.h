@@ -24,10 +24,11 @@ class Executable;
 enum class Slot {
   input,
   output,
-  parameter,  ///< `index` into Problem::parameters(): 0 is the weights.
-  packed,     ///< What the prepare launches made of the parameters; written once, then read-only.
-  workspace,  ///< Scratch, from byte `index`; contents undefined between runs.
-  scalar,     ///< No buffer: `index` into KernelLaunch::scalars.
+  parameter,   ///< `index` into Problem::parameters(): 0 is the weights.
+  packed,      ///< What the prepare launches made of the parameters; written once, then read-only.
+  workspace,   ///< Scratch, from byte `index`; contents undefined between runs.
+  scalar,      ///< No buffer: `index` into KernelLaunch::scalars.
+  tensor_map,  ///< No buffer: KernelLaunch::tensor_map.
 };
 
 struct BufferRef {
@@ -37,12 +38,22 @@ struct BufferRef {
   bool operator==(const BufferRef&) const = default;
 };
 
+/// A dense tensor in a buffer, as the bulk tensor copies of a CUDA kernel see it; what they read outside it
+/// is zero. Dimensions begin with the fastest; there are at most 5.
+struct TensorMap {
+  BufferRef source;
+  DType dtype = DType::f32;
+  std::vector<std::uint64_t> extents;
+  std::vector<std::uint32_t> box;    ///< Elements that a copy spans in each dimension: at most 256.
+  std::vector<std::uint32_t> steps;  ///< Of those it takes every how many: 1 to 8.
+};
+
 /// One launch of a compiled function.
 ///
 /// CUDA: `extern "C" __global__ void function(arguments...)`, in order: a pointer for a buffer, a value for a
-/// scalar. CPU: `extern "C" void function(void* const* arguments, long long task)`, where a scalar is a
-/// pointer to its value; called once for each task in [0, grid[0]) by block[0] threads that take tasks as
-/// they come free; tasks must not depend on one another.
+/// scalar, a CUtensorMap for a tensor map. CPU: `extern "C" void function(void* const* arguments, long long
+/// task)`, where a scalar is a pointer to its value; called once for each task in [0, grid[0]) by block[0]
+/// threads that take tasks as they come free; tasks must not depend on one another.
 struct KernelLaunch {
   std::string function;
   std::array<std::uint32_t, 3> grid{1, 1, 1};
@@ -50,6 +61,7 @@ struct KernelLaunch {
   std::uint32_t dynamic_shared_bytes = 0;
   std::vector<BufferRef> arguments;
   std::vector<std::string> scalars = {};  ///< The bytes of each value.
+  std::optional<TensorMap> tensor_map = {};
 
   static constexpr std::size_t kMostArguments = 64;
 };

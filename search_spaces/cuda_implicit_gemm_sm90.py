@@ -21,7 +21,7 @@ SP='(2 if precision in ["fp16x3", "bf16x3", "tf32x3"] else 1)'
 PL=CD('input_channels_per_step',CE)
 RP='((tile_w + (s - 1) * dilation_w + 3) // 2 * 2)'
 COL=f'(tile_w // column_groups if column_groups > 1 else {CD(f"(tile_h - 1) * {RP} + tile_w","8")} * 8)'
-PP=f'max(tile_h * {RP}, {COL} * column_groups + (s - 1) * dilation_w + 1)'
+PP=f"(max(tile_h * {RP}, {COL} * column_groups + (s - 1) * dilation_w + 1) + (7 if input_copies == 'engine' else 0))"
 KS=CD(f's * {PL}','2')
 STAGE=f'({SP} * ({KS} * 2 * channels_per_block + {PL} * {PP}) * 16 + 128)'
 OUT=f'(channels_per_block // 16 * column_groups * 16 * (min(64, {COL}) + 8) * dtype_bytes)'
@@ -45,6 +45,7 @@ knobs=[
  ('tiles_per_block','int',"[1, 2, 4, 8, 16]","1"),
  ('grid_order','string',f"['positions_first', 'channels_first'] if epilogue_norm_channels or {DEEP} else ['channels_first', 'positions_first']",None),
  ('min_blocks','int',"[1, 2, 3]","1"),
+ ('input_copies','string',"['engine', 'threads'] if layout == 'nhwc' and dtype != 'f32' and c % 8 == 0 else ['threads']",None),
 ]
 cons=[
  (f"{COL} <= 256 and (column_groups == 1 or tile_h == 1 and tile_w % 16 == 0 and tile_w >= 128)","columns of an instruction"),
@@ -54,6 +55,8 @@ cons=[
  ("tile_h * (-(-oh // tile_h)) <= 1.15 * oh or tile_h == 1 or oh * ow <= 4096","few idle rows"),
  (f"{PL} == 1 or {PL} % 2 == 0","two chunks of an instruction are a fixed distance apart"),
  (f"input_channels_per_step >= c_per_group or input_channels_per_step % {CE} == 0","steps of whole chunks"),
+ (f"input_copies == 'threads' or groups == 1 or c_per_group % (8 * {PL}) == 0","the copy engine brings whole chunks of channels of the group"),
+ ("input_copies == 'threads' or tile_w + (s - 1) * dilation_w <= 256 and (tile_h == 1 or stride_h <= 8 and (tile_h - 1) * stride_h < 256)","the copy engine takes boxes of at most 256"),
  (f"{SHARED} <= device_shared_bytes_per_block","operands fit in shared memory"),
  (f"{COL} // 2 + 56 <= (192 if {WG} == 2 else 152 if {WG} == 3 else 255)","the sums fit in registers"),
  (f"min_blocks == 1 or {WG} == 1 and min_blocks * ({SHARED} + 1024) <= device_shared_bytes_per_multiprocessor and {COL} // 2 + 28 <= 65536 // (min_blocks * {THREADS}) // 8 * 8","as many blocks as registers and shared memory allow"),

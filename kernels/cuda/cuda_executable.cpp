@@ -26,12 +26,13 @@ CudaExecutable::CudaExecutable(std::shared_ptr<const CudaContext> context, const
 }
 
 std::vector<CudaExecutable::Step> CudaExecutable::make_steps(const std::vector<KernelLaunch>& launches) {
+  const CudaContext::Scope scope(module_.context());
   std::vector<Step> steps;
   steps.reserve(launches.size());
   for (const KernelLaunch& launch : launches) {
     const LaunchArguments::Range arguments = arguments_.add(launch);
-    steps.push_back(
-        {module_.kernel(launch.function, launch.grid, launch.block, launch.dynamic_shared_bytes), arguments});
+    steps.push_back({module_.kernel(launch.function, launch.grid, launch.block, launch.dynamic_shared_bytes),
+                     arguments, launch.tensor_map ? std::make_unique<TensorMapArgument>(launch) : nullptr});
   }
   return steps;
 }
@@ -50,6 +51,11 @@ void CudaExecutable::queue(const std::vector<Step>& steps, const Buffers& buffer
   for (const Step& step : steps) {
     std::array<void*, KernelLaunch::kMostArguments> pointers, addresses;
     arguments_.addresses(step.arguments, buffers, pointers.data(), addresses.data());
+    CUtensorMap map;
+    if (step.tensor_map) {
+      map = step.tensor_map->value(buffers);
+      addresses.at(step.tensor_map->position()) = &map;
+    }
     module_.launch(step.kernel, addresses.data(), stream);
   }
 }

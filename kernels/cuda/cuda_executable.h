@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_module.h"
+#include "kernels/cuda/tensor_map.h"
 #include "kernels/device.h"
 #include "kernels/launch_arguments.h"
 
@@ -28,6 +29,7 @@ class CudaExecutable final : public Executable {
   struct Step {
     CudaKernel kernel;
     LaunchArguments::Range arguments;
+    std::unique_ptr<const TensorMapArgument> tensor_map;  // null: it takes none
   };
   struct Constant {
     CUdeviceptr address;

@@ -58,8 +58,11 @@ namespace knobwise {
   CALL(cuEventElapsedTime)                          \
   CALL(cuEventDestroy)
 
-/// Calls that make it better where the driver has them; null where not.
-#define KW_OPTIONAL_DRIVER_CALLS(CALL) CALL(cuCtxGetId)
+/// Calls that some kernels or checks need; null where the driver does not have them.
+#define KW_OPTIONAL_DRIVER_CALLS(CALL) \
+  CALL(cuCtxGetId)                     \
+  CALL(cuTensorMapEncodeTiled)         \
+  CALL(cuTensorMapReplaceAddress)
 
 /// Pointers to the calls, under their names in cuda.h. Immutable once loaded; thread-safe as the driver is.
 struct Driver {

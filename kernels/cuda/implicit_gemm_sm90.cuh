@@ -1,5 +1,6 @@
 // Convolution as a matrix product on Hopper's warpgroup instructions: one warpgroup stages the input, rounded
-// and split, and has the copy engine bring the weights; the others multiply from shared memory.
+// and split, and has the copy engine bring the weights, and the input too where it lies in memory as it is
+// multiplied; the others multiply from shared memory.
 //
 // Compiled by NVRTC for sm_90a after the prelude (KW_* dimensions, KNOB_* knobs), the tiling that the host
 // derived, the epilogue's functions (kw_before, kw_between), matrix_operands.cuh, the instruction's wrapper
@@ -29,7 +30,8 @@ constexpr KW_HOST_DEVICE Geometry geometry() {
                   KW_TERMS,
                   KW_CHANNELS_FIRST,
                   static_cast<int>(sizeof(Element)),
-                  KW_NHWC};
+                  KW_NHWC,
+                  KW_COPIED};
 }
 static_assert(geometry().consistent(), "the knobs do not fit together");
 
@@ -54,6 +56,37 @@ constexpr long long kPackedShift = kPackedScale + geometry().padded_channels();
 __device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
+
+/// Queues a copy of weights to shared memory.
+__device__ __forceinline__ void copy_weights(unsigned target, const unsigned char* weights, unsigned barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(target),
+               "l"(weights), "r"(geometry().weight_bytes()), "r"(barrier)
+               : "memory");
+}
+
+// ---- The producers, where the copy engine brings the input ----
+#if KW_COPIED
+struct alignas(64) TensorMap {
+  unsigned char bytes[128];
+};
+
+/// Queues the copies of a unit's input: the box of the map at each plane.
+__device__ __forceinline__ void copy_input(unsigned target, const TensorMap& map, const BlockOrigin& block, Triple tile,
+                                           int unit, unsigned barrier) {
+  constexpr Geometry g = geometry();
+  const int d = tile.d * KW_STRIDE_D - KW_PAD_D + g.unit_t(unit) * KW_DILATION_D;
+  const int h = tile.h * KNOB_tile_h * KW_STRIDE_H - KW_PAD_H + g.unit_r(unit) * KW_DILATION_H;
+  const int w = tile.w * KNOB_tile_w - KW_PAD_W;
+  const int channel = block.group * kGroupInputs + g.unit_step(unit) * KNOB_input_channels_per_step;
+#pragma unroll
+  for (int plane = 0; plane < g.planes(); ++plane)
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, "
+        "%6}], [%7];" ::"r"(target + plane * g.plane_pitch() * 16),
+        "l"(&map), "r"(channel + plane * kChunk), "r"(w), "r"(h), "r"(d), "r"(block.sample), "r"(barrier)
+        : "memory");
+}
+#else
 
 // ---- The producers ----
 
@@ -145,6 +178,8 @@ __device__ __forceinline__ void stage_input(unsigned char* buffer, const Element
       if ((first + i) * 128 + thread < kUnitItems) deposit_item(buffer, items[i], (first + i) * 128 + thread);
   }
 }
+
+#endif
 
 // ---- The consumers ----
 
@@ -429,7 +464,13 @@ extern "C" __global__ void
 __cluster_dims__(KW_CLUSTER, 1, 1)
 #endif
     __launch_bounds__(knobwise::implicit_gemm_sm90::kThreads, KNOB_min_blocks)
-    implicit_gemm_sm90(const knobwise::Element* __restrict__ input, const float* __restrict__ packed,
+    implicit_gemm_sm90(
+#if KW_COPIED
+        const __grid_constant__ knobwise::implicit_gemm_sm90::TensorMap input,
+#else
+        const knobwise::Element* __restrict__ input,
+#endif
+        const float* __restrict__ packed,
                        knobwise::Element* __restrict__ output, const knobwise::Element* __restrict__ residual) {
   using namespace knobwise;
   using namespace knobwise::implicit_gemm_sm90;
@@ -443,7 +484,7 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
   const int tiles = g.block_tiles(block.first_tile), all_units = tiles * g.units();
   if (thread == 0) {
     for (int stage = 0; stage < kStages; ++stage) {
-      barrier_init(full + 8 * stage, 128 + 1);
+      barrier_init(full + 8 * stage, KW_COPIED ? 1 : 128 + 1);
       barrier_init(empty + 8 * stage, kConsumers / 32);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -455,30 +496,34 @@ __cluster_dims__(KW_CLUSTER, 1, 1)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(KW_PRODUCER_REGISTERS));
 #endif
     const int producer = thread - kConsumers;
-    const Element* group_input = input + static_cast<long long>(block.sample) * KW_C * kInPlane +
-                                 static_cast<long long>(block.group * kGroupInputs) * (KW_NHWC ? 1 : kInPlane);
     const unsigned char* weights =
         reinterpret_cast<const unsigned char*>(packed) +
         static_cast<long long>(block.group * g.channel_blocks() + block.channel_block) * g.units() * g.weight_bytes();
+#if KW_COPIED
+    if (producer != 0) return;
+#else
+    const Element* group_input = input + static_cast<long long>(block.sample) * KW_C * kInPlane +
+                                 static_cast<long long>(block.group * kGroupInputs) * (KW_NHWC ? 1 : kInPlane);
+#endif
     int stage = 0;
     unsigned parity = 1;
 #pragma unroll 1
     for (int index = 0; index < all_units; ++index) {
       const int unit = index % g.units();
+      const Triple tile = g.tile_at(block.first_tile + index / g.units());
+      const unsigned buffer = shared_address(stage_buffer(stage)), ready = full + 8 * stage;
       barrier_wait(empty + 8 * stage, parity);
       if (producer == 0) {
-        barrier_expect(full + 8 * stage, g.weight_bytes());
-        asm volatile(
-            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                shared_address(stage_buffer(stage))),
-            "l"(weights + static_cast<long long>(unit) * g.weight_bytes()), "r"(g.weight_bytes()),
-            "r"(full + 8 * stage)
-            : "memory");
+        barrier_expect(ready, g.weight_bytes() + KW_COPIED * g.copied_bytes());
+        copy_weights(buffer, weights + static_cast<long long>(unit) * g.weight_bytes(), ready);
       }
-      stage_input(stage_buffer(stage) + g.weight_bytes(), group_input, g.tile_at(block.first_tile + index / g.units()),
-                  unit, producer);
+#if KW_COPIED
+      copy_input(buffer + g.weight_bytes(), input, block, tile, unit, ready);
+#else
+      stage_input(stage_buffer(stage) + g.weight_bytes(), group_input, tile, unit, producer);
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-      barrier_arrive(full + 8 * stage);
+      barrier_arrive(ready);
+#endif
       if (++stage == kStages) stage = 0, parity ^= 1;
     }
   } else {

@@ -13,7 +13,7 @@ namespace knobwise {
 namespace {
 
 /// Raised whenever this file changes what it generates from the same sources.
-constexpr std::string_view kHostVersion = "2";
+constexpr std::string_view kHostVersion = "3";
 
 using implicit_gemm_sm90::Geometry;
 
@@ -41,9 +41,23 @@ std::string tiling_source(const Geometry& tiling, const Configuration& configura
   return fmt::format(
       "#define KW_CHUNK_ELEMENTS {}\n#define KW_TERMS {}\n#define KW_CHANNELS_FIRST {}\n"
       "#define KW_PRODUCER_REGISTERS {}\n#define KW_CONSUMER_REGISTERS {}\n#define KW_CLUSTER {}\n"
-      "#define KW_IS_FP16 {:d}\n#define KW_IS_BF16 {:d}\n#define KW_STAGED_WORDS {}\n",
+      "#define KW_IS_FP16 {:d}\n#define KW_IS_BF16 {:d}\n#define KW_STAGED_WORDS {}\n#define KW_COPIED {}\n",
       tiling.chunk_elements, tiling.terms, tiling.channels_first, producer, consumer, cluster,
-      precision.starts_with("fp16"), precision.starts_with("bf16"), producer > 100 ? 80 : 32);
+      precision.starts_with("fp16"), precision.starts_with("bf16"), producer > 100 ? 80 : 32, tiling.copied);
+}
+
+/// The input as the copy engine reads it: the rows that a tile takes of a row of taps, a chunk of channels at
+/// a time.
+TensorMap input_map(const Problem& problem, const Geometry& tiling) {
+  TensorMap map;
+  map.source = {Slot::input};
+  map.dtype = problem.dtype;
+  for (const std::int64_t extent : {problem.c, problem.in[2], problem.in[1], problem.in[0], problem.n})
+    map.extents.push_back(static_cast<std::uint64_t>(extent));
+  for (const int extent : {tiling.chunk_elements, tiling.row_pitch(), tiling.spanned_rows(), 1, 1})
+    map.box.push_back(static_cast<std::uint32_t>(extent));
+  map.steps = {1, 1, tiling.tile_h > 1 ? static_cast<std::uint32_t>(tiling.stride.h) : 1, 1, 1};
+  return map;
 }
 
 /// Why the norm of an epilogue cannot be fused: the positions of a sample must fit in a cluster.
@@ -152,12 +166,15 @@ KernelInstance ImplicitGemmSm90::instantiate(const Problem& problem, const Confi
   for (std::size_t i = 1; i <= vectors; ++i) pack.arguments.push_back({Slot::parameter, i});
   pack.arguments.push_back({Slot::packed, 0});
   instance.prepare = {pack};
-  instance.run = {
-      KernelLaunch{"implicit_gemm_sm90",
-                   {static_cast<std::uint32_t>(tiling.blocks()), 1, 1},
-                   {static_cast<std::uint32_t>(tiling.threads()), 1, 1},
-                   static_cast<std::uint32_t>(tiling.shared_bytes(epilogue.norm.has_value())),
-                   {{Slot::input}, {Slot::packed}, {Slot::output}, residual_argument(problem, epilogue)}}};
+  instance.run = {KernelLaunch{"implicit_gemm_sm90",
+                               {static_cast<std::uint32_t>(tiling.blocks()), 1, 1},
+                               {static_cast<std::uint32_t>(tiling.threads()), 1, 1},
+                               static_cast<std::uint32_t>(tiling.shared_bytes(epilogue.norm.has_value())),
+                               {{tiling.copied ? Slot::tensor_map : Slot::input},
+                                {Slot::packed},
+                                {Slot::output},
+                                residual_argument(problem, epilogue)}}};
+  if (tiling.copied) instance.run.front().tensor_map = input_map(problem, tiling);
   return instance;
 }
 
@@ -187,7 +204,8 @@ Geometry implicit_gemm_sm90_tiling(const Problem& problem, const Configuration& 
           splits(configuration) ? 2 : 1,
           configuration.text("grid_order") == "channels_first",
           static_cast<int>(size_of(problem.dtype)),
-          problem.layout == Layout::nhwc};
+          problem.layout == Layout::nhwc,
+          configuration.text("input_copies") == "engine"};
 }
 
 const KernelFamily& cuda_implicit_gemm_sm90_family() {

@@ -63,6 +63,7 @@ struct Geometry {
   int channels_first;     ///< 1: neighbouring blocks differ in channels; 0: in position.
   int element_bytes;      ///< Of input and output.
   int channels_last;      ///< 1: the channel is the fastest dimension of input and output.
+  int copied;             ///< 1: the copy engine brings the input, a plane at a time; 0: threads do.
 
   // ---- Channels and units ----
   constexpr KW_HOST_DEVICE int inputs_per_group() const { return input_channels / groups; }
@@ -112,10 +113,16 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int columns() const {
     return column_groups > 1 ? tile_w / column_groups : round_up((tile_h - 1) * row_pitch() + tile_w, 8);
   }
+  /// The copy engine writes to multiples of 128 bytes.
   constexpr KW_HOST_DEVICE int plane_pitch() const {
-    return larger(staged(), lead() + column_groups * columns() + (filter.w - 1) * dilation.w);
+    return round_up(larger(staged(), lead() + column_groups * columns() + (filter.w - 1) * dilation.w),
+                    copied ? 8 : 1);
   }
   constexpr KW_HOST_DEVICE int input_bytes() const { return terms * planes() * plane_pitch() * 16; }
+  /// Those that the copy engine brings of a unit.
+  constexpr KW_HOST_DEVICE int copied_bytes() const { return planes() * staged() * 16; }
+  /// Rows of the input from the first to the last of a tile.
+  constexpr KW_HOST_DEVICE int spanned_rows() const { return (tile_h - 1) * stride.h + 1; }
   /// Of one unit and block: [term][k step][2 chunks][channel][16 bytes].
   constexpr KW_HOST_DEVICE int weight_bytes() const {
     return terms * k_steps() * 2 * channels_per_block * 16;
@@ -190,7 +197,11 @@ struct Geometry {
     return stride.w == 1 && channels_per_block % 64 == 0 && columns() <= 256 &&
            (column_groups == 1 || (tile_h == 1 && tile_w % (8 * column_groups) == 0)) &&
            (planes() == 1 || planes() % 2 == 0) && 16 * stages <= stages_begin() &&
-           (channel_steps() == 1 || channels_per_step % chunk_elements == 0);
+           (channel_steps() == 1 || channels_per_step % chunk_elements == 0) &&
+           (!copied || (channels_last && terms == 1 && chunk_elements * element_bytes == 16 &&
+                        (groups == 1 || inputs_per_group() % (planes() * chunk_elements) == 0) &&
+                        input_channels % chunk_elements == 0 && row_pitch() <= 256 && spanned_rows() <= 256 &&
+                        (tile_h == 1 || stride.h <= 8)));
   }
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 /// Problems of a device. A search and a decision ask about one many times, an application about ever new
 /// ones.
-constexpr std::size_t kMostKept = 16;
+constexpr std::size_t kMostKept = 4;
 
 Problem first_steps(const Problem& problem, std::size_t count) {
   Problem head = problem;

@@ -49,7 +49,8 @@ INSTANTIATE_TEST_SUITE_P(Sm80, CompileTest,
 INSTANTIATE_TEST_SUITE_P(
     Sm90, CompileTest,
     testing::Combine(testing::Values(kReferenceProblems[1], kReferenceProblems[3], kReferenceProblems[4],
-                                     "conv2d n=2 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 dtype=f16 | relu"),
+                                     "conv2d n=2 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 dtype=f16 | relu",
+                                     "conv2d n=2 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 dtype=f16 layout=nhwc"),
                      testing::Values(90), testing::Values(+[]() -> const KernelFamily* {
                        return &cuda_implicit_gemm_sm90_family();
                      })));
