@@ -21,7 +21,7 @@ SP='(2 if precision in ["fp16x3", "bf16x3", "tf32x3"] else 1)'
 PL=CD('input_channels_per_step',CE)
 RP='((tile_w + (s - 1) * dilation_w + 3) // 2 * 2)'
 COL=f'(tile_w // column_groups if column_groups > 1 else {CD(f"(tile_h - 1) * {RP} + tile_w","8")} * 8)'
-PP=f"(max(tile_h * {RP}, {COL} * column_groups + (s - 1) * dilation_w + 1) + (7 if input_copies == 'engine' else 0))"
+PP=f"(max(tile_h * {RP}, {COL} * column_groups + (s - 1) * dilation_w + 1) + ((7 if tile_w + (s - 1) * dilation_w <= 256 else 31) if layout == 'nhwc' else 0))"
 KS=CD(f's * {PL}','2')
 STAGE=f'({SP} * ({KS} * 2 * channels_per_block + {PL} * {PP}) * 16 + 128)'
 OUT=f'(channels_per_block // 16 * column_groups * 16 * (min(64, {COL}) + 8) * dtype_bytes)'
@@ -32,20 +32,22 @@ UNITS=f'({CD("c_per_group","input_channels_per_step")} * t * r)'
 TILES='(od * (-(-oh // tile_h)) * (-(-ow // tile_w)))'
 # A norm over a long row: the fewest blocks a cluster, so that all clusters are on the device at once.
 LONG='(epilogue_norm_channels and oh * od == 1 and ow > 256 and -(-ow // 512) * 512 <= 1.15 * ow)'
+# The copy engine can bring the input, but for some groups.
+ENGINE="(layout == 'nhwc' and dtype != 'f32' and c % 8 == 0)"
 # Long reductions: in blocks of 64 channels three products leave room for more stages.
 DEEP='(c_per_group * t * r * s >= 1024 and not epilogue_norm_channels)'
 knobs=[
- ('tile_w','int',"[v for v in range(1, 513) if v == ow or v in [32, 64, 128, 256, 512] and v < 1.5 * ow and (-(-ow // v) * v <= 1.15 * ow) or v in [8, 16] and v >= ow or ow > 256 and v in [-(-(-(-ow // m)) // 8) * 8 for m in range(-(-ow // 256), -(-ow // 256) + 3)]]",f"512 if {LONG} else ow if {DEEP} and ow > 128 and ow <= 256 else max([v for v in [32, 64, 128, 256] if -(-ow // v) * v <= 1.15 * ow] + [min(ow, 128) if ow <= 256 else 1])"),
- ('tile_h','int',"[v for v in range(1, min(oh, 32) + 1) if v in [1, 2, 4, 8, 16, 32] or oh <= 16]","1"),
+ ('tile_w','int',"[v for v in range(1, 513) if v == ow or v in [32, 64, 128, 256, 512] and v < 1.5 * ow and (-(-ow // v) * v <= 1.15 * ow) or v in [8, 16] and v >= ow or ow > 256 and v in [-(-(-(-ow // m)) // 8) * 8 for m in range(-(-ow // 256), -(-ow // 256) + 3)]]",f"512 if {LONG} else ow if ({DEEP} and ow > 128 or {ENGINE} and not epilogue_norm_channels) and ow <= 256 else max([v for v in [32, 64, 128, 256] if -(-ow // v) * v <= 1.15 * ow] + [min(ow, 128) if ow <= 256 else 1])"),
+ ('tile_h','int',"[v for v in range(1, min(oh, 32) + 1) if v in [1, 2, 4, 8, 16, 32] or oh <= 16]",f"max([1] + [v for v in [2, 4] if {ENGINE} and not epilogue_norm_channels and v <= oh and v * (-(-oh // v)) <= 1.15 * oh and v * ow + 8 * v <= 256])"),
  ('channels_per_block','int',"[v for v in [64, 128, 192] if -(-k_per_group // v) * v <= max(1.34 * k_per_group, k_per_group + 63)]",f"64 if {LONG} or {DEEP} and dtype == 'f32' else 128"),
  ('column_groups','int',"[1, 2]",f"2 if {LONG} else 1"),
  ('precision','string',"['bf16x3', 'fp16x3', 'tf32x3', 'fp16', 'bf16', 'tf32'] if dtype == 'f32' else ['bf16'] if dtype == 'bf16' else ['fp16']",None),
  ('input_channels_per_step','int',"[v for v in [4, 8, 16, 32, 64] if v < c_per_group] + [c_per_group if c_per_group <= 64 else 64]","16"),
- ('stages','int',"[2, 3, 4, 6, 8]",f"4 if {DEEP} else 2"),
+ ('stages','int',"[2, 3, 4, 6, 8]",f"4 if {DEEP} or {ENGINE} else 2"),
  ('tiles_per_block','int',"[1, 2, 4, 8, 16]","1"),
  ('grid_order','string',f"['positions_first', 'channels_first'] if epilogue_norm_channels or {DEEP} else ['channels_first', 'positions_first']",None),
  ('min_blocks','int',"[1, 2, 3]","1"),
- ('input_copies','string',"['engine', 'threads'] if layout == 'nhwc' and dtype != 'f32' and c % 8 == 0 else ['threads']",None),
+ ('input_copies','string',f"['engine', 'threads'] if {ENGINE} else ['threads']",None),
 ]
 cons=[
  (f"{COL} <= 256 and (column_groups == 1 or tile_h == 1 and tile_w % 16 == 0 and tile_w >= 128)","columns of an instruction"),
@@ -56,7 +58,7 @@ cons=[
  (f"{PL} == 1 or {PL} % 2 == 0","two chunks of an instruction are a fixed distance apart"),
  (f"input_channels_per_step >= c_per_group or input_channels_per_step % {CE} == 0","steps of whole chunks"),
  (f"input_copies == 'threads' or groups == 1 or c_per_group % (8 * {PL}) == 0","the copy engine brings whole chunks of channels of the group"),
- ("input_copies == 'threads' or tile_w + (s - 1) * dilation_w <= 256 and (tile_h == 1 or stride_h <= 8 and (tile_h - 1) * stride_h < 256)","the copy engine takes boxes of at most 256"),
+ ("input_copies == 'threads' or tile_h == 1 or tile_w + (s - 1) * dilation_w <= 256 and stride_h <= 8 and (tile_h - 1) * stride_h < 256","the copy engine takes boxes of at most 256"),
  (f"{SHARED} <= device_shared_bytes_per_block","operands fit in shared memory"),
  (f"{COL} // 2 + 56 <= (192 if {WG} == 2 else 152 if {WG} == 3 else 255)","the sums fit in registers"),
  (f"min_blocks == 1 or {WG} == 1 and min_blocks * ({SHARED} + 1024) <= device_shared_bytes_per_multiprocessor and {COL} // 2 + 28 <= 65536 // (min_blocks * {THREADS}) // 8 * 8","as many blocks as registers and shared memory allow"),

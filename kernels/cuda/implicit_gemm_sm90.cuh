@@ -70,7 +70,7 @@ struct alignas(64) TensorMap {
   unsigned char bytes[128];
 };
 
-/// Queues the copies of a unit's input: the box of the map at each plane.
+/// Queues the copies of a unit's input: the box of the map once or more at each plane.
 __device__ __forceinline__ void copy_input(unsigned target, const TensorMap& map, const BlockOrigin& block, Triple tile,
                                            int unit, unsigned barrier) {
   constexpr Geometry g = geometry();
@@ -79,12 +79,14 @@ __device__ __forceinline__ void copy_input(unsigned target, const TensorMap& map
   const int w = tile.w * KNOB_tile_w - KW_PAD_W;
   const int channel = block.group * kGroupInputs + g.unit_step(unit) * KNOB_input_channels_per_step;
 #pragma unroll
-  for (int plane = 0; plane < g.planes(); ++plane)
+  for (int copy = 0; copy < g.planes() * g.copies(); ++copy) {
+    const int plane = copy / g.copies(), column = copy % g.copies() * g.copied_width();
     asm volatile(
         "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, "
-        "%6}], [%7];" ::"r"(target + plane * g.plane_pitch() * 16),
-        "l"(&map), "r"(channel + plane * kChunk), "r"(w), "r"(h), "r"(d), "r"(block.sample), "r"(barrier)
+        "%6}], [%7];" ::"r"(target + (plane * g.plane_pitch() + column) * 16),
+        "l"(&map), "r"(channel + plane * kChunk), "r"(w + column), "r"(h), "r"(d), "r"(block.sample), "r"(barrier)
         : "memory");
+  }
 }
 #else
 
@@ -92,7 +94,21 @@ __device__ __forceinline__ void copy_input(unsigned target, const TensorMap& map
 
 /// A chunk of channels at kFetch neighbouring input positions.
 struct Item {
-  Neighbours<kFetch> channels[kChunk];
+  static constexpr int kAccess = smaller(16 / static_cast<int>(sizeof(Element)), kChunk);
+  /// Neighbours that one load fetches: along w, or along the channels.
+  static constexpr int kRun = !KW_NHWC ? kFetch : KW_C % kAccess == 0 && kGroupInputs % kAccess == 0 ? kAccess : 1;
+  Neighbours<kRun> runs[kChunk * kFetch / kRun];
+
+  /// Element e of the chunk.
+  __device__ __forceinline__ Element element(int position, int e) const {
+    return KW_NHWC ? runs[e / kRun].element(e % kRun) : runs[e].element(position);
+  }
+};
+
+/// Where an item lies in a unit: plane, row, first column. Channels last, neighbouring threads take neighbouring
+/// planes.
+struct ItemPlace {
+  int plane, row, column;
 };
 
 constexpr int kRowItems = geometry().row_pitch() / kFetch;
@@ -103,12 +119,19 @@ constexpr int kBatch = ceil_div(kItems, ceil_div(kItems, kMostItems));
 /// Elements lie in memory as they are multiplied.
 constexpr bool kDirect = (KW_DTYPE_F16 && KW_IS_FP16 || KW_DTYPE_BF16 && KW_IS_BF16) && kTerms == 1;
 
+__device__ __forceinline__ ItemPlace item_place(int index) {
+  constexpr Geometry g = geometry();
+  constexpr int kPlaneItems = KNOB_tile_h * kRowItems;
+  const int plane = KW_NHWC ? index % g.planes() : index / kPlaneItems;
+  const int in_plane = KW_NHWC ? index / g.planes() : index % kPlaneItems;
+  return {plane, in_plane / kRowItems, in_plane % kRowItems * kFetch};
+}
+
 /// Reads item `index` of a unit; zeros where the input has no such element. `input` is the sample's first
 /// element of the group's first channel.
 __device__ __forceinline__ void fetch_item(Item& item, const Element* input, Triple tile, int unit, int index) {
   constexpr Geometry g = geometry();
-  const int plane = index / (KNOB_tile_h * kRowItems), in_plane = index % (KNOB_tile_h * kRowItems);
-  const int row = in_plane / kRowItems, column = in_plane % kRowItems * kFetch;
+  const auto [plane, row, column] = item_place(index);
   const int d = tile.d * KW_STRIDE_D - KW_PAD_D + g.unit_t(unit) * KW_DILATION_D;
   const int h = (tile.h * KNOB_tile_h + row) * KW_STRIDE_H - KW_PAD_H + g.unit_r(unit) * KW_DILATION_H;
   const int w = tile.w * KNOB_tile_w - KW_PAD_W - g.lead() + column;
@@ -120,8 +143,9 @@ __device__ __forceinline__ void fetch_item(Item& item, const Element* input, Tri
                                            : static_cast<InOffset>(channel) * static_cast<InOffset>(kInPlane) + position);
   constexpr bool kWhole = kGroupInputs % KNOB_input_channels_per_step == 0 && KNOB_input_channels_per_step % kChunk == 0;
 #pragma unroll
-  for (int e = 0; e < kChunk; ++e)
-    item.channels[e].load(source + e * (KW_NHWC ? 1LL : kInPlane), inside && (kWhole || channel + e < kGroupInputs));
+  for (int e = 0; e < kChunk; e += KW_NHWC ? Item::kRun : 1)
+    item.runs[KW_NHWC ? e / Item::kRun : e].load(source + e * (KW_NHWC ? 1LL : kInPlane),
+                                                 inside && (kWhole || channel + e < kGroupInputs));
 }
 
 /// The operands of one position: words [term][4].
@@ -131,13 +155,12 @@ __device__ __forceinline__ void make_words(unsigned (&words)[kTerms][4], const I
   for (int i = 0; i < 4; ++i) {
 #if !KW_DTYPE_F32
     if constexpr (kDirect) {
-      words[0][i] = item.channels[2 * i].element(position) |
-                    static_cast<unsigned>(item.channels[2 * i + 1].element(position)) << 16;
+      words[0][i] = item.element(position, 2 * i) | static_cast<unsigned>(item.element(position, 2 * i + 1)) << 16;
       continue;
     }
 #endif
-    const float a = to_float(item.channels[i * kPerWord].element(position));
-    const float b = kPerWord == 2 ? to_float(item.channels[i * kPerWord + kPerWord - 1].element(position)) : 0.0f;
+    const float a = to_float(item.element(position, i * kPerWord));
+    const float b = kPerWord == 2 ? to_float(item.element(position, i * kPerWord + kPerWord - 1)) : 0.0f;
     words[0][i] = round_word(a, b);
     if constexpr (kTerms == 2)
       words[kTerms - 1][i] = round_word(a - word_value<0>(words[0][i]), b - word_value<1>(words[0][i]));
@@ -146,8 +169,8 @@ __device__ __forceinline__ void make_words(unsigned (&words)[kTerms][4], const I
 
 __device__ __forceinline__ void deposit_item(unsigned char* buffer, const Item& item, int index) {
   constexpr Geometry g = geometry();
-  const int plane = index / (KNOB_tile_h * kRowItems), in_plane = index % (KNOB_tile_h * kRowItems);
-  unsigned char* target = buffer + (plane * g.plane_pitch() + in_plane * kFetch) * 16;
+  const auto [plane, row, column] = item_place(index);
+  unsigned char* target = buffer + (plane * g.plane_pitch() + row * g.row_pitch() + column) * 16;
   unsigned words[kFetch][kTerms][4];
 #pragma unroll
   for (int i = 0; i < kFetch; ++i) make_words(words[i], item, i);
@@ -340,15 +363,62 @@ __device__ __forceinline__ void normalise(Sums& values, const float* packed, con
 }
 #endif
 
-/// Writes the warp's 16 channels by way of `scratch` in shared memory, so that neighbouring lanes write
-/// neighbours.
-__device__ __forceinline__ void store_sums(const Sums& sums, Element* output, const Element* residual,
+#if KW_NHWC && !KW_DTYPE_F32
+/// A position's 16 channels of a warp are two runs of 16 bytes in memory.
+constexpr bool kRunsOfChannels = KW_K % 8 == 0 && kGroupOutputs % 8 == 0;
+
+/// Byte, in the scratch memory of store_runs(), of a run of 8 channels. Runs take turns, so that no two lanes of an
+/// access meet in a bank.
+__device__ __forceinline__ int run_offset(int column, int run) {
+  return column * 32 + (run ^ (column >> 2 & 1)) * 16;
+}
+
+/// Writes the results of kCount columns from kBegin on, of the warp's 16 channels. Matrices of 8 channels and 8 columns
+/// are transposed on their way to `scratch`. `offset_of` gives the elements from `warp_output` to a column's position.
+template <int kBegin, int kCount, class OffsetOf>
+__device__ __forceinline__ void store_runs(const Sums& sums, Element* warp_output, const OffsetOf& offset_of,
+                                           int channels_left, const Place& place, Element* scratch, const Element* output,
+                                           const Element* residual) {
+  unsigned char* bytes = reinterpret_cast<unsigned char*>(scratch);
+  __syncwarp();
+#pragma unroll
+  for (int first = 0; first < kCount; first += 8) {
+    unsigned words[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int index = (kBegin + first) / 2 + 2 * half;
+      words[half] = pack_pair(sums[index], sums[index + 1]);
+    }
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(
+                     shared_address(bytes + run_offset(first + place.lane % 8, place.lane / 8 % 2))),
+                 "r"(words[0]), "r"(words[1])
+                 : "memory");
+  }
+  __syncwarp();
+  const int run = place.lane % 2;
+#pragma unroll
+  for (int first = 0; first < kCount; first += 16) {
+    const int column = first + place.lane / 2;
+    if ((kCount % 16 == 0 || column < kCount) && (kGroupOutputs % kBlockChannels == 0 || run * 8 < channels_left) &&
+        place.inside(kBegin + column))
+      write_results<8>(warp_output + offset_of(kBegin + column) * KW_K + run * 8,
+                       reinterpret_cast<const Element*>(bytes + run_offset(column, run)), output, residual);
+  }
+}
+#else
+constexpr bool kRunsOfChannels = false;
+#endif
+
+/// Writes the warp's 16 channels of as many columns from kBegin on as `scratch` in shared memory holds, by way of
+/// which neighbouring lanes write neighbours.
+template <int kBegin>
+__device__ __forceinline__ void store_columns(const Sums& sums, Element* output, const Element* residual,
                                            const Place& place, Element* scratch) {
   constexpr Geometry g = geometry();
   constexpr int kStore = g.store_width(), kPitch = g.out_pitch(), kOut = g.out_columns();
   // Accesses that a channel takes, those of a lane to a channel, and channels that the warp writes at once.
   constexpr int kRowAccesses = KW_NHWC ? 16 : kOut / kStore, kLaneAccesses = ceil_div(kRowAccesses, 32);
-  constexpr int kRows = kRowAccesses < 32 ? 32 / kRowAccesses : 1, kAllRows = KW_NHWC ? kOut : 16;
+  constexpr int kRows = kRowAccesses < 32 ? 32 / kRowAccesses : 1, kCount = smaller(kOut, kColumns - kBegin);
   const int lane = place.lane, first_channel = place.block.channel_block * kBlockChannels + place.first_channel;
   const int lane_row = lane / kRowAccesses, lane_column = lane % kRowAccesses * kStore;
   const Triple tile = place.tile;
@@ -363,40 +433,55 @@ __device__ __forceinline__ void store_sums(const Sums& sums, Element* output, co
     const int row = KNOB_tile_h == 1 ? 0 : column / g.row_pitch();
     return origin + static_cast<OutOffset>(row) * KW_OW + column - row * g.row_pitch() + place.group * kColumns;
   };
-#pragma unroll
-  for (int begin = 0; begin < kColumns; begin += kOut) {
-    __syncwarp();
-#pragma unroll
-    for (int j = begin / 8; j < smaller(begin + kOut, kColumns) / 8; ++j)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        store_pair(scratch + (half * 8 + lane / 4) * kPitch + j * 8 - begin + lane % 4 * 2,
-                   sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]);
-    __syncwarp();
-    if (lane_row >= kRows) continue;  // lanes that a row's accesses leave over
-#if KW_NHWC
-    if (kRagged && lane_column >= channels_left) continue;
-#pragma unroll 4
-    for (int row = 0; row < kAllRows; row += kRows) {
-      const int column = begin + row + lane_row;
-      if (place.inside(column))
-        write_results<1>(warp_output + offset_of(column) * KW_K + lane_column,
-                         scratch + lane_column * kPitch + row + lane_row, output, residual);
-    }
-#else
-#pragma unroll
-    for (int j = 0; j < kLaneAccesses; ++j) {
-      const int in_chunk = lane_column + 32 * j * kStore, column = begin + in_chunk;
-      if ((kRowAccesses > 32 && kRowAccesses % 32 != 0 && in_chunk >= kOut) || !place.inside(column)) continue;
-      Element* target = warp_output + static_cast<long long>(lane_row) * kOutPlane + offset_of(column);
-#pragma unroll
-      for (int row = 0; row < kAllRows; row += kRows)
-        if ((kAllRows % kRows == 0 || row + lane_row < kAllRows) && (!kRagged || row + lane_row < channels_left))
-          write_results<kStore>(target + row * kOutPlane, scratch + (row + lane_row) * kPitch + in_chunk, output,
-                                residual);
-    }
-#endif
+#if KW_NHWC && !KW_DTYPE_F32
+  if constexpr (kRunsOfChannels) {
+    store_runs<kBegin, kCount>(sums, warp_output, offset_of, channels_left, place, scratch, output, residual);
+    return;
   }
+#endif
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < kCount / 8; ++j)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int index = kBegin / 2 + 4 * j + 2 * half;
+      store_pair(scratch + (half * 8 + lane / 4) * kPitch + j * 8 + lane % 4 * 2, sums[index], sums[index + 1]);
+    }
+  __syncwarp();
+  if (lane_row >= kRows) return;  // lanes that a row's accesses leave over
+#if KW_NHWC
+  if (kRagged && lane_column >= channels_left) return;
+#pragma unroll 4
+  for (int row = 0; row < kCount; row += kRows) {
+    const int in_chunk = row + lane_row;
+    if ((kCount % kRows == 0 || in_chunk < kCount) && place.inside(kBegin + in_chunk))
+      write_results<1>(warp_output + offset_of(kBegin + in_chunk) * KW_K + lane_column,
+                       scratch + lane_column * kPitch + in_chunk, output, residual);
+  }
+#else
+  constexpr bool kSomeIdle = kCount < kOut || (kRowAccesses > 32 && kRowAccesses % 32 != 0);
+#pragma unroll
+  for (int j = 0; j < kLaneAccesses; ++j) {
+    const int in_chunk = lane_column + 32 * j * kStore, column = kBegin + in_chunk;
+    if ((kSomeIdle && in_chunk >= kCount) || !place.inside(column)) continue;
+    Element* target = warp_output + static_cast<long long>(lane_row) * kOutPlane + offset_of(column);
+#pragma unroll
+    for (int row = 0; row < 16; row += kRows)
+      if ((16 % kRows == 0 || row + lane_row < 16) && (!kRagged || row + lane_row < channels_left))
+        write_results<kStore>(target + row * kOutPlane, scratch + (row + lane_row) * kPitch + in_chunk, output,
+                              residual);
+  }
+#endif
+}
+
+/// Writes the warp's 16 channels. Its columns are counted by the template, so that registers are indexed by constants
+/// whatever the compiler unrolls.
+template <int kBegin = 0>
+__device__ __forceinline__ void store_sums(const Sums& sums, Element* output, const Element* residual,
+                                           const Place& place, Element* scratch) {
+  store_columns<kBegin>(sums, output, residual, place, scratch);
+  constexpr int kNext = kBegin + geometry().out_columns();
+  if constexpr (kNext < kColumns) store_sums<kNext>(sums, output, residual, place, scratch);
 }
 
 }  // namespace knobwise::implicit_gemm_sm90

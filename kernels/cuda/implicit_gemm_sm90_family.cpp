@@ -54,7 +54,7 @@ TensorMap input_map(const Problem& problem, const Geometry& tiling) {
   map.dtype = problem.dtype;
   for (const std::int64_t extent : {problem.c, problem.in[2], problem.in[1], problem.in[0], problem.n})
     map.extents.push_back(static_cast<std::uint64_t>(extent));
-  for (const int extent : {tiling.chunk_elements, tiling.row_pitch(), tiling.spanned_rows(), 1, 1})
+  for (const int extent : {tiling.chunk_elements, tiling.copied_width(), tiling.spanned_rows(), 1, 1})
     map.box.push_back(static_cast<std::uint32_t>(extent));
   map.steps = {1, 1, tiling.tile_h > 1 ? static_cast<std::uint32_t>(tiling.stride.h) : 1, 1, 1};
   return map;

@@ -113,14 +113,24 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int columns() const {
     return column_groups > 1 ? tile_w / column_groups : round_up((tile_h - 1) * row_pitch() + tile_w, 8);
   }
-  /// The copy engine writes to multiples of 128 bytes.
+  /// Copies that a plane takes, and columns of each: at most 256, and where there are several, of one row, multiples
+  /// of 128 bytes.
+  constexpr KW_HOST_DEVICE int copies() const { return ceil_div(row_pitch(), 256); }
+  constexpr KW_HOST_DEVICE int copied_width() const {
+    return copies() == 1 ? row_pitch() : round_up(ceil_div(row_pitch(), copies()), 8);
+  }
+  /// The copy engine writes to multiples of 128 bytes. Channels last, neighbouring threads write neighbouring
+  /// planes, 8 of them together: no two meet in a bank.
   constexpr KW_HOST_DEVICE int plane_pitch() const {
-    return round_up(larger(staged(), lead() + column_groups * columns() + (filter.w - 1) * dilation.w),
-                    copied ? 8 : 1);
+    const int least = larger(staged(), lead() + column_groups * columns() + (filter.w - 1) * dilation.w);
+    if (copied) return round_up(larger(least, tile_h * copies() * copied_width()), 8);
+    if (!channels_last || planes() == 1) return least;
+    const int beyond = larger(8 / planes(), 1);
+    return round_up(larger(least - beyond, 0), 8) + beyond;
   }
   constexpr KW_HOST_DEVICE int input_bytes() const { return terms * planes() * plane_pitch() * 16; }
   /// Those that the copy engine brings of a unit.
-  constexpr KW_HOST_DEVICE int copied_bytes() const { return planes() * staged() * 16; }
+  constexpr KW_HOST_DEVICE int copied_bytes() const { return planes() * tile_h * copies() * copied_width() * 16; }
   /// Rows of the input from the first to the last of a tile.
   constexpr KW_HOST_DEVICE int spanned_rows() const { return (tile_h - 1) * stride.h + 1; }
   /// Of one unit and block: [term][k step][2 chunks][channel][16 bytes].
@@ -200,8 +210,8 @@ struct Geometry {
            (channel_steps() == 1 || channels_per_step % chunk_elements == 0) &&
            (!copied || (channels_last && terms == 1 && chunk_elements * element_bytes == 16 &&
                         (groups == 1 || inputs_per_group() % (planes() * chunk_elements) == 0) &&
-                        input_channels % chunk_elements == 0 && row_pitch() <= 256 && spanned_rows() <= 256 &&
-                        (tile_h == 1 || stride.h <= 8)));
+                        input_channels % chunk_elements == 0 &&
+                        (tile_h == 1 || (copies() == 1 && spanned_rows() <= 256 && stride.h <= 8))));
   }
 };
 

@@ -42,15 +42,20 @@ __device__ __forceinline__ void from_float(unsigned short& element, float value)
 #endif
 }
 
+/// Two neighbours of a 16-bit type, the first one lowest.
+__device__ __forceinline__ unsigned pack_pair(float a, float b) {
+  unsigned short low, high;
+  from_float(low, a);
+  from_float(high, b);
+  return static_cast<unsigned>(high) << 16 | low;
+}
+
 /// Writes two neighbours; `target` is aligned to both.
 __device__ __forceinline__ void store_pair(float* target, float a, float b) {
   *reinterpret_cast<float2*>(target) = make_float2(a, b);
 }
 __device__ __forceinline__ void store_pair(unsigned short* target, float a, float b) {
-  unsigned short low, high;
-  from_float(low, a);
-  from_float(high, b);
-  *reinterpret_cast<unsigned*>(target) = static_cast<unsigned>(high) << 16 | low;
+  *reinterpret_cast<unsigned*>(target) = pack_pair(a, b);
 }
 
 /// The operand that holds a (and, for 16-bit types, b after it), rounded to nearest.
