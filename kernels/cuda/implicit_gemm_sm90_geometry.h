@@ -113,8 +113,8 @@ struct Geometry {
   constexpr KW_HOST_DEVICE int columns() const {
     return column_groups > 1 ? tile_w / column_groups : round_up((tile_h - 1) * row_pitch() + tile_w, 8);
   }
-  /// Copies that a plane takes, and columns of each: at most 256, and where there are several, of one row, multiples
-  /// of 128 bytes.
+  /// Copies that a plane takes, and columns of each: at most 256, and where there are several, of one row,
+  /// multiples of 128 bytes.
   constexpr KW_HOST_DEVICE int copies() const { return ceil_div(row_pitch(), 256); }
   constexpr KW_HOST_DEVICE int copied_width() const {
     return copies() == 1 ? row_pitch() : round_up(ceil_div(row_pitch(), copies()), 8);
@@ -130,7 +130,9 @@ struct Geometry {
   }
   constexpr KW_HOST_DEVICE int input_bytes() const { return terms * planes() * plane_pitch() * 16; }
   /// Those that the copy engine brings of a unit.
-  constexpr KW_HOST_DEVICE int copied_bytes() const { return planes() * tile_h * copies() * copied_width() * 16; }
+  constexpr KW_HOST_DEVICE int copied_bytes() const {
+    return planes() * tile_h * copies() * copied_width() * 16;
+  }
   /// Rows of the input from the first to the last of a tile.
   constexpr KW_HOST_DEVICE int spanned_rows() const { return (tile_h - 1) * stride.h + 1; }
   /// Of one unit and block: [term][k step][2 chunks][channel][16 bytes].

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/implicit_gemm_sm90_family.h"
 #include "search_spaces/user_error.h"
@@ -96,6 +98,53 @@ TEST(ImplicitGemmSm90Family, OffersConfigurationsForEverySupportedProblem) {
   check("conv2d n=1 c=4 h=3 w=5 k=200 r=5 s=1 pad=2x1 dtype=bf16");
   check("conv2d n=1 c=4 h=9 w=9 k=64 r=7 s=1 dtype=f16");
   EXPECT_GT(supported, 17);
+}
+
+std::set<std::string> input_copies_of(const char* line) {
+  const BoundSpace space =
+      bind_space(cuda_implicit_gemm_sm90_family(), Problem::parse(line), cuda_target_info(90));
+  std::set<std::string> found;
+  for (std::uint64_t i = 0; i < space.size(); ++i)
+    found.insert(std::string(space.configuration(i).text("input_copies")));
+  return found;
+}
+
+TEST(ImplicitGemmSm90Family, LetsTheCopyEngineBringInputThatLiesAsItIsMultiplied) {
+  using testing::ElementsAre;
+  EXPECT_THAT(input_copies_of("conv1d n=1 c=24 w=70 k=64 s=3 dtype=f16 layout=nhwc"),
+              ElementsAre("engine", "threads"));
+  EXPECT_THAT(input_copies_of("conv1d n=1 c=24 w=70 k=64 s=3 dtype=f16"), ElementsAre("threads"));
+  EXPECT_THAT(input_copies_of("conv1d n=1 c=24 w=70 k=64 s=3 layout=nhwc"), ElementsAre("threads"));
+  EXPECT_THAT(input_copies_of("conv1d n=1 c=20 w=70 k=64 s=3 dtype=bf16 layout=nhwc"),
+              ElementsAre("threads"));
+  EXPECT_THAT(input_copies_of("conv1d n=1 c=24 w=70 k=64 s=3 groups=2 dtype=f16 layout=nhwc"),
+              ElementsAre("threads"))
+      << "a chunk of channels would reach into the next group";
+}
+
+TEST(ImplicitGemmSm90Family, DescribesTheInputToTheCopyEngine) {
+  const Problem problem =
+      Problem::parse("conv3d n=2 c=24 d=5 h=40 w=33 k=64 t=2 r=3 s=3 stride=1x3x1 dtype=f16 layout=nhwc");
+  const BoundSpace space = bind_space(cuda_implicit_gemm_sm90_family(), problem, cuda_target_info(90));
+  int found = 0;
+  for (std::uint64_t i = 0; i < space.size(); ++i) {
+    const Configuration configuration = space.configuration(i);
+    const KernelInstance instance =
+        cuda_implicit_gemm_sm90_family().instantiate(problem, configuration, cuda_target_info(90));
+    const KernelLaunch& launch = instance.run.front();
+    const bool copied = configuration.text("input_copies") == "engine";
+    ASSERT_EQ(launch.tensor_map.has_value(), copied);
+    ASSERT_EQ(launch.arguments.front().slot, copied ? Slot::tensor_map : Slot::input);
+    if (!copied || configuration.integer("tile_h") != 2 || configuration.integer("tile_w") != 31) continue;
+    ++found;
+    const TensorMap& map = *launch.tensor_map;
+    EXPECT_EQ(map.source, BufferRef{Slot::input});
+    EXPECT_EQ(map.dtype, DType::f16);
+    EXPECT_THAT(map.extents, testing::ElementsAre(24u, 33u, 40u, 5u, 2u));
+    EXPECT_THAT(map.box, testing::ElementsAre(8u, 33u, 4u, 1u, 1u));
+    EXPECT_THAT(map.steps, testing::ElementsAre(1u, 1u, 3u, 1u, 1u));
+  }
+  EXPECT_GT(found, 0);
 }
 
 TEST(ImplicitGemmSm90Family, OffersConfigurationsForRandomProblems) {

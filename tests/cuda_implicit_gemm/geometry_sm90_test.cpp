@@ -101,6 +101,44 @@ TEST_P(WarpgroupTilingTest, ReadsWindowsOfWhatWasStaged) {
   });
 }
 
+TEST_P(WarpgroupTilingTest, HasTheCopyEngineBringEveryEntryOnce) {
+  for_each_tiling([](const Geometry& g) {
+    if (!g.copied) return;
+    ASSERT_EQ(g.lead(), 0) << "copies begin with the first column";
+    ASSERT_LE(g.copied_width(), 256);
+    ASSERT_LE(g.spanned_rows(), 256);
+    std::vector<int> brought(static_cast<std::size_t>(g.planes()) * g.plane_pitch());
+    for (int plane = 0; plane < g.planes(); ++plane)
+      for (int copy = 0; copy < g.copies(); ++copy) {
+        const int first = plane * g.plane_pitch() + copy * g.copied_width();
+        ASSERT_EQ(first * 16 % 128, 0);
+        for (int i = 0; i < g.tile_h * g.copied_width(); ++i)
+          ++brought.at(static_cast<std::size_t>(first + i));
+      }
+    int entries = 0;
+    for (int plane = 0; plane < g.planes(); ++plane)
+      for (int i = 0; i < g.plane_pitch(); ++i) {
+        const int times = brought[static_cast<std::size_t>(plane * g.plane_pitch() + i)];
+        ASSERT_LE(times, 1);
+        ASSERT_GE(times, i < g.staged() ? 1 : 0);
+        entries += times;
+      }
+    EXPECT_EQ(entries * 16, g.copied_bytes());
+    EXPECT_EQ((g.stages_begin() + g.weight_bytes()) % 128, 0);
+    EXPECT_EQ(g.stage_bytes() % 128, 0);
+  });
+}
+
+TEST_P(WarpgroupTilingTest, KeepsThreadsThatDepositTogetherInBanksOfTheirOwn) {
+  for_each_tiling([](const Geometry& g) {
+    if (g.copied || !g.channels_last || 8 % g.planes() != 0) return;
+    std::set<int> banks;
+    for (int thread = 0; thread < 8; ++thread)
+      banks.insert((thread % g.planes() * g.plane_pitch() + thread / g.planes()) % 8);
+    EXPECT_EQ(banks.size(), 8u);
+  });
+}
+
 TEST_P(WarpgroupTilingTest, StaysWithinTheLimitsOfTheDevice) {
   const Problem problem = Problem::parse(GetParam());
   const DeviceInfo device = cuda_target_info(90);

@@ -38,10 +38,12 @@ inline const char* const kExactMatrixProblems[] = {
     "conv2d n=1 c=256 h=9 w=5 k=40 r=3 s=3 pad=1 dtype=f16 layout=nhwc bias | residual | relu",
     "conv1d n=2 c=5 w=75 k=136 s=4 bias",
     "conv1d n=1 c=300 w=67 k=264 s=3 dtype=f16 layout=nhwc",
-    // Input that the copy engine can bring: whole chunks of channels, a tail of them, groups, strides.
+    // Input that the copy engine can bring: whole chunks of channels, a tail of them, groups, strides, long
+    // rows.
     "conv2d n=2 c=72 h=11 w=100 k=136 r=3 s=5 pad=1x2 dtype=f16 layout=nhwc bias | relu",
     "conv3d n=2 c=24 d=5 h=9 w=33 k=70 t=2 r=3 s=3 pad=1 stride=2x2x1 dilation=2x1x2 dtype=bf16 layout=nhwc",
     "conv2d n=1 c=64 h=30 w=9 k=48 r=3 s=3 pad=1 stride=3x1 groups=4 dtype=f16 layout=nhwc",
+    "conv1d n=2 c=16 w=1000 k=64 s=3 pad=1 dtype=f16 layout=nhwc",
 };
 
 /// Up to `count` configurations of a precision mode, of those that a sample of the space has.
