@@ -68,9 +68,9 @@ std::function<void()> cuda_launch(CudaDevice& device, const std::shared_ptr<cons
       made.addresses.push_back(launch.arguments[i].slot == Slot::scalar ? made.values[i] : &made.values[i]);
     if (launch.tensor_map) {
       const CudaContext::Scope scope(*device.context());
-      const TensorMapArgument map(launch);
-      made.tensor_map = std::make_unique<CUtensorMap>(map.value(buffers));
-      made.addresses.at(map.position()) = made.tensor_map.get();
+      const TensorMapArgument map(*launch.tensor_map);
+      made.tensor_map = std::make_unique<CUtensorMap>(map.at(made.values.at(map.argument())));
+      made.addresses.at(map.argument()) = made.tensor_map.get();
     }
   }
   // Current on this thread from now on.

@@ -62,7 +62,8 @@ struct Buffers {
 /// A queue of work: a CUstream; null is the default one. The CPU ignores it.
 using Stream = void*;
 
-/// Throws TrialError (load_failed) for a launch with more than KernelLaunch::kMostArguments arguments.
+/// Throws TrialError (load_failed) for a launch with more than KernelLaunch::kMostArguments arguments, or
+/// with a tensor map of none of them.
 void check_arguments(const KernelLaunch& launch);
 
 /// Code ready to run on a device. Thread-safe for calls with disjoint output and workspace.

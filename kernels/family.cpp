@@ -24,16 +24,19 @@ void* Buffers::resolve(BufferRef reference) const {
     case Slot::workspace:
       return static_cast<char*>(workspace) + reference.index;
     case Slot::scalar:
-    case Slot::tensor_map:
       break;  // no buffer: the launch holds the value
   }
   return nullptr;
 }
 
 void check_arguments(const KernelLaunch& launch) {
-  if (launch.arguments.size() <= KernelLaunch::kMostArguments) return;
-  throw TrialError("load_failed", fmt::format("{} takes {} arguments, the most is {}", launch.function,
-                                              launch.arguments.size(), KernelLaunch::kMostArguments));
+  if (launch.arguments.size() > KernelLaunch::kMostArguments)
+    throw TrialError("load_failed", fmt::format("{} takes {} arguments, the most is {}", launch.function,
+                                                launch.arguments.size(), KernelLaunch::kMostArguments));
+  if (launch.tensor_map && launch.tensor_map->argument >= launch.arguments.size())
+    throw TrialError("load_failed",
+                     fmt::format("{} has a tensor map of argument {}, but takes {}", launch.function,
+                                 launch.tensor_map->argument, launch.arguments.size()));
 }
 
 std::vector<std::pair<std::string, Value>> KernelFamily::extra_constants(const Problem&,

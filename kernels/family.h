@@ -24,11 +24,10 @@ class Executable;
 enum class Slot {
   input,
   output,
-  parameter,   ///< `index` into Problem::parameters(): 0 is the weights.
-  packed,      ///< What the prepare launches made of the parameters; written once, then read-only.
-  workspace,   ///< Scratch, from byte `index`; contents undefined between runs.
-  scalar,      ///< No buffer: `index` into KernelLaunch::scalars.
-  tensor_map,  ///< No buffer: KernelLaunch::tensor_map.
+  parameter,  ///< `index` into Problem::parameters(): 0 is the weights.
+  packed,     ///< What the prepare launches made of the parameters; written once, then read-only.
+  workspace,  ///< Scratch, from byte `index`; contents undefined between runs.
+  scalar,     ///< No buffer: `index` into KernelLaunch::scalars.
 };
 
 struct BufferRef {
@@ -38,10 +37,10 @@ struct BufferRef {
   bool operator==(const BufferRef&) const = default;
 };
 
-/// A dense tensor in a buffer, as the bulk tensor copies of a CUDA kernel see it; what they read outside it
-/// is zero. Dimensions begin with the fastest; there are at most 5.
+/// A dense tensor in the buffer of an argument, as the bulk tensor copies of a CUDA kernel see it; what they
+/// read outside it is zero. Dimensions begin with the fastest; there are at most 5.
 struct TensorMap {
-  BufferRef source;
+  std::size_t argument = 0;  ///< Index of the buffer: the kernel takes a CUtensorMap there, not the pointer.
   DType dtype = DType::f32;
   std::vector<std::uint64_t> extents;
   std::vector<std::uint32_t> box;    ///< Elements that a copy spans in each dimension: at most 256.
@@ -51,9 +50,9 @@ struct TensorMap {
 /// One launch of a compiled function.
 ///
 /// CUDA: `extern "C" __global__ void function(arguments...)`, in order: a pointer for a buffer, a value for a
-/// scalar, a CUtensorMap for a tensor map. CPU: `extern "C" void function(void* const* arguments, long long
-/// task)`, where a scalar is a pointer to its value; called once for each task in [0, grid[0]) by block[0]
-/// threads that take tasks as they come free; tasks must not depend on one another.
+/// scalar, a CUtensorMap for the buffer of the tensor map. CPU: `extern "C" void function(void* const*
+/// arguments, long long task)`, where a scalar is a pointer to its value; called once for each task in [0,
+/// grid[0]) by block[0] threads that take tasks as they come free; tasks must not depend on one another.
 struct KernelLaunch {
   std::string function;
   std::array<std::uint32_t, 3> grid{1, 1, 1};

@@ -32,7 +32,8 @@ std::vector<CudaExecutable::Step> CudaExecutable::make_steps(const std::vector<K
   for (const KernelLaunch& launch : launches) {
     const LaunchArguments::Range arguments = arguments_.add(launch);
     steps.push_back({module_.kernel(launch.function, launch.grid, launch.block, launch.dynamic_shared_bytes),
-                     arguments, launch.tensor_map ? std::make_unique<TensorMapArgument>(launch) : nullptr});
+                     arguments,
+                     launch.tensor_map ? std::make_unique<TensorMapArgument>(*launch.tensor_map) : nullptr});
   }
   return steps;
 }
@@ -53,8 +54,9 @@ void CudaExecutable::queue(const std::vector<Step>& steps, const Buffers& buffer
     arguments_.addresses(step.arguments, buffers, pointers.data(), addresses.data());
     CUtensorMap map;
     if (step.tensor_map) {
-      map = step.tensor_map->value(buffers);
-      addresses.at(step.tensor_map->position()) = &map;
+      const std::size_t argument = step.tensor_map->argument();
+      map = step.tensor_map->at(pointers.at(argument));
+      addresses.at(argument) = &map;
     }
     module_.launch(step.kernel, addresses.data(), stream);
   }

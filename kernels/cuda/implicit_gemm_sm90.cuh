@@ -42,7 +42,7 @@ constexpr int kConsumers = geometry().consumers(), kThreads = geometry().threads
 constexpr int kGroupInputs = geometry().inputs_per_group(), kGroupOutputs = geometry().outputs_per_group();
 constexpr long long kInPlane = 1LL * KW_D * KW_H * KW_W, kOutPlane = 1LL * KW_OD * KW_OH * KW_OW;
 using InOffset = OffsetType<(kInPlane * (KW_NHWC ? KW_C : kGroupInputs) >= (1LL << 31))>::type;
-using OutOffset = OffsetType<(kOutPlane * kGroupOutputs >= (1LL << 31))>::type;
+using OutOffset = OffsetType<(kOutPlane * (KW_NHWC ? KW_K : kGroupOutputs) >= (1LL << 31))>::type;
 /// Floats after the packed weights: bias, then the norm's scale and shift.
 constexpr long long kPackedBias = geometry().packed_weight_bytes() / 4;
 #if KW_EPILOGUE_NORM && KW_NORM_AFFINE

@@ -46,11 +46,10 @@ std::string tiling_source(const Geometry& tiling, const Configuration& configura
       precision.starts_with("fp16"), precision.starts_with("bf16"), producer > 100 ? 80 : 32, tiling.copied);
 }
 
-/// The input as the copy engine reads it: the rows that a tile takes of a row of taps, a chunk of channels at
-/// a time.
+/// The input, the first argument, as the copy engine reads it: the rows that a tile takes of a row of taps, a
+/// chunk of channels at a time.
 TensorMap input_map(const Problem& problem, const Geometry& tiling) {
   TensorMap map;
-  map.source = {Slot::input};
   map.dtype = problem.dtype;
   for (const std::int64_t extent : {problem.c, problem.in[2], problem.in[1], problem.in[0], problem.n})
     map.extents.push_back(static_cast<std::uint64_t>(extent));
@@ -166,14 +165,12 @@ KernelInstance ImplicitGemmSm90::instantiate(const Problem& problem, const Confi
   for (std::size_t i = 1; i <= vectors; ++i) pack.arguments.push_back({Slot::parameter, i});
   pack.arguments.push_back({Slot::packed, 0});
   instance.prepare = {pack};
-  instance.run = {KernelLaunch{"implicit_gemm_sm90",
-                               {static_cast<std::uint32_t>(tiling.blocks()), 1, 1},
-                               {static_cast<std::uint32_t>(tiling.threads()), 1, 1},
-                               static_cast<std::uint32_t>(tiling.shared_bytes(epilogue.norm.has_value())),
-                               {{tiling.copied ? Slot::tensor_map : Slot::input},
-                                {Slot::packed},
-                                {Slot::output},
-                                residual_argument(problem, epilogue)}}};
+  instance.run = {
+      KernelLaunch{"implicit_gemm_sm90",
+                   {static_cast<std::uint32_t>(tiling.blocks()), 1, 1},
+                   {static_cast<std::uint32_t>(tiling.threads()), 1, 1},
+                   static_cast<std::uint32_t>(tiling.shared_bytes(epilogue.norm.has_value())),
+                   {{Slot::input}, {Slot::packed}, {Slot::output}, residual_argument(problem, epilogue)}}};
   if (tiling.copied) instance.run.front().tensor_map = input_map(problem, tiling);
   return instance;
 }

@@ -120,7 +120,7 @@ struct Geometry {
     return copies() == 1 ? row_pitch() : round_up(ceil_div(row_pitch(), copies()), 8);
   }
   /// The copy engine writes to multiples of 128 bytes. Channels last, neighbouring threads write neighbouring
-  /// planes, 8 of them together: no two meet in a bank.
+  /// planes, 8 of them together: no two meet in a bank if there are 2, 4 or a multiple of 8 planes.
   constexpr KW_HOST_DEVICE int plane_pitch() const {
     const int least = larger(staged(), lead() + column_groups * columns() + (filter.w - 1) * dilation.w);
     if (copied) return round_up(larger(least, tile_h * copies() * copied_width()), 8);

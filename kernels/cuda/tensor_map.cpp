@@ -1,8 +1,8 @@
 #include "kernels/cuda/tensor_map.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 namespace knobwise {
 namespace {
@@ -13,12 +13,6 @@ CUtensorMapDataType type_of(DType dtype) {
   return dtype == DType::f32   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
          : dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-}
-
-std::size_t position_of_map(const KernelLaunch& launch) {
-  const auto found = std::find_if(launch.arguments.begin(), launch.arguments.end(),
-                                  [](BufferRef argument) { return argument.slot == Slot::tensor_map; });
-  return static_cast<std::size_t>(found - launch.arguments.begin());
 }
 
 CUtensorMap encode(const TensorMap& map) {
@@ -42,14 +36,15 @@ CUtensorMap encode(const TensorMap& map) {
 
 }  // namespace
 
-TensorMapArgument::TensorMapArgument(const KernelLaunch& launch)
-    : source_(launch.tensor_map.value().source),
-      position_(position_of_map(launch)),
-      map_(encode(*launch.tensor_map)) {}
+TensorMapArgument::TensorMapArgument(const TensorMap& map) : argument_(map.argument) {
+  const CUtensorMap encoded = encode(map);
+  std::memcpy(map_.data(), &encoded, sizeof encoded);
+}
 
-CUtensorMap TensorMapArgument::value(const Buffers& buffers) const {
-  CUtensorMap map = map_;
-  const CUresult result = driver().cuTensorMapReplaceAddress(&map, buffers.resolve(source_));
+CUtensorMap TensorMapArgument::at(void* address) const {
+  CUtensorMap map;
+  std::memcpy(&map, map_.data(), sizeof map);
+  const CUresult result = driver().cuTensorMapReplaceAddress(&map, address);
   if (result != CUDA_SUCCESS)
     throw TrialError("launch_failed", describe_failure(result, "cuTensorMapReplaceAddress"));
   return map;

@@ -1,6 +1,7 @@
 // Tensor maps: what the copy engine of sm_90 and up must know of a tensor, as an argument of a kernel.
 #pragma once
 
+#include <array>
 #include <cstddef>
 
 #include "kernels/cuda/driver.h"
@@ -8,21 +9,20 @@
 
 namespace knobwise {
 
-/// The argument that a launch's tensor map becomes. Immutable; thread-safe.
+/// The argument that a TensorMap becomes. Immutable; thread-safe.
 class TensorMapArgument {
  public:
-  /// Requires a launch that has one, and a context that is current. Throws TrialError (unsupported) if the driver makes no tensor maps or
-  /// not this one.
-  explicit TensorMapArgument(const KernelLaunch& launch);
+  /// Requires a context that is current. Throws TrialError (unsupported) if the driver makes no tensor maps
+  /// or not this one.
+  explicit TensorMapArgument(const TensorMap& map);
 
-  std::size_t position() const { return position_; }  ///< Among the launch's arguments.
-  /// The value for a run on these buffers, whose address must be a multiple of 16.
-  CUtensorMap value(const Buffers& buffers) const;
+  std::size_t argument() const { return argument_; }  ///< TensorMap::argument.
+  /// The value for the tensor at this address, a multiple of 16.
+  CUtensorMap at(void* address) const;
 
  private:
-  BufferRef source_;
-  std::size_t position_;
-  CUtensorMap map_;
+  std::size_t argument_;
+  std::array<char, sizeof(CUtensorMap)> map_{};  // without its alignment: applications keep many
 };
 
 }  // namespace knobwise

@@ -92,12 +92,15 @@ std::optional<std::size_t> UnfusedEpilogue::find_fused_steps(const Problem& prob
 
 std::optional<Problem> UnfusedEpilogue::fused_part(const Problem& problem, const DeviceInfo& device) const {
   const std::string line = problem.to_string();
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   FusedSteps& known = fused_steps_[device.constants()];
   auto found = known.find(line);
   if (found == known.end()) {
-    if (known.size() == kMostKept) known.clear();
-    found = known.emplace(line, find_fused_steps(problem, device)).first;
+    lock.unlock();
+    const std::optional<std::size_t> steps = find_fused_steps(problem, device);
+    lock.lock();
+    if (known.size() >= kMostKept) known.erase(known.begin());
+    found = known.emplace(line, steps).first;
   }
   if (!found->second) return std::nullopt;
   return first_steps(problem, *found->second);

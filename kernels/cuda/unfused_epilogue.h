@@ -23,7 +23,7 @@ void append_passes(KernelInstance& instance, const Problem& problem, const PassS
 /// A family of the CUDA backend that does every epilogue: `inner` fuses as many of the first steps as it can
 /// and has configurations for (what lies between them and the rest has the problem's type), passes do the
 /// rest. Everything else is the inner family's, its name and knobs included. Thread-safe; keeps a reference
-/// to `inner`, and what it fuses of a few problems.
+/// to `inner`, and what it fuses of a few problems a device.
 class UnfusedEpilogue final : public KernelFamily {
  public:
   explicit UnfusedEpilogue(const KernelFamily& inner) : inner_(inner) {}

@@ -88,6 +88,13 @@ int algorithm_of(const std::string& name) {
   return algorithms.at(name);
 }
 
+// The rank in "engine_<rank>", if it is one.
+std::optional<int> engine_rank_of(const std::string& algorithm) {
+  constexpr std::string_view kPrefix = "engine_";
+  if (!algorithm.starts_with(kPrefix)) return std::nullopt;
+  return std::stoi(algorithm.substr(kPrefix.size()));
+}
+
 int dtype_of(DType dtype) {
   return dtype == DType::f32 ? cudnn::kFloat : dtype == DType::f16 ? cudnn::kHalf : cudnn::kBfloat16;
 }
@@ -209,6 +216,7 @@ std::string compile_passes(const std::string& source, const DeviceInfo& info) {
 class CudnnExecutable final : public Executable {
  public:
   CudnnExecutable(const Problem& problem, const Configuration& configuration, CudaDevice& device);
+  ~CudnnExecutable() override;
 
   std::size_t packed_bytes() const override { return packed_bytes_; }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -221,7 +229,8 @@ class CudnnExecutable final : public Executable {
     CudaKernel kernel;
     Pass pass;
   };
-  void choose_engine(const Configuration& configuration);
+  // Sets what convolves; the bytes of workspace that it needs.
+  std::size_t choose_algorithm(const std::string& name);
   void lay_out_workspace(const PassPlan& plan);
   void convolve(const Buffers& buffers, const void* x, void* y, Stream stream);
   char* at(const Buffers& buffers, std::size_t offset) const {
@@ -237,10 +246,11 @@ class CudnnExecutable final : public Executable {
   Descriptors descriptors_;
   int algorithm_ = 0;                    // or
   std::unique_ptr<CudnnEngine> engine_;  // of the graph interface
+  std::size_t library_bytes_;            // before the module: what cuDNN cannot do needs no passes
   CudaModule module_;
   CudaKernel pack_, convert_;
   std::vector<Step> steps_;
-  std::size_t packed_bytes_ = 0, workspace_bytes_ = 0, library_bytes_ = 0;
+  std::size_t packed_bytes_ = 0, workspace_bytes_ = 0;
   std::size_t input_offset_ = 0, convolution_offset_ = 0, scratch_offset_[2] = {0, 0};
 };
 
@@ -255,8 +265,8 @@ CudnnExecutable::CudnnExecutable(const Problem& problem, const Configuration& co
       shared_(handle_of(device.context())),
       arithmetic_(arithmetic_of(problem.dtype, configuration.text("precision"))),
       descriptors_(problem, nhwc_ ? cudnn::kNhwc : cudnn::kNchw, math_type_of(arithmetic_)),
+      library_bytes_(choose_algorithm(configuration.text("algorithm"))),
       module_(device.context(), compile_passes(plan_.source + std::string(kPackWeights), device.info())) {
-  choose_engine(configuration);
   const ParameterSpec weights = problem.parameters().front();
   if (nhwc_) packed_bytes_ = static_cast<std::size_t>(weights.elements()) * size_of(problem.dtype);
   pack_ = module_.kernel("kw_pack_weights", {pass_blocks(weights.elements()), 1, 1}, {kThreads, 1, 1});
@@ -270,21 +280,32 @@ CudnnExecutable::CudnnExecutable(const Problem& problem, const Configuration& co
   lay_out_workspace(plan_);
 }
 
-void CudnnExecutable::choose_engine(const Configuration& configuration) {
-  const CudaContext::Scope scope(*shared_->context);
-  const std::lock_guard lock(shared_->mutex);
-  const std::string algorithm(configuration.text("algorithm"));
-  if (algorithm == "engine") {
-    engine_ = std::make_unique<CudnnEngine>(shared_->handle, convolution_of(problem_, nhwc_), arithmetic_,
-                                            static_cast<int>(configuration.integer("engine_rank")));
-    library_bytes_ = engine_->workspace_bytes();
+CudnnExecutable::~CudnnExecutable() {
+  if (!engine_) return;
+  if (!shared_->context->alive()) {
+    static_cast<void>(engine_.release());  // its code went with the context
     return;
   }
-  algorithm_ = algorithm_of(algorithm);
-  check_cudnn(cudnn_library().GetConvolutionForwardWorkspaceSize(
-                  shared_->handle, descriptors_.x(), descriptors_.w(), descriptors_.convolution(),
-                  descriptors_.y(), algorithm_, &library_bytes_),
+  const CudaContext::Scope scope(*shared_->context);
+  const std::lock_guard lock(shared_->mutex);
+  engine_.reset();
+}
+
+std::size_t CudnnExecutable::choose_algorithm(const std::string& name) {
+  const CudaContext::Scope scope(*shared_->context);
+  const std::lock_guard lock(shared_->mutex);
+  if (const auto rank = engine_rank_of(name)) {
+    engine_ =
+        std::make_unique<CudnnEngine>(shared_->handle, convolution_of(problem_, nhwc_), arithmetic_, *rank);
+    return engine_->workspace_bytes();
+  }
+  algorithm_ = algorithm_of(name);
+  std::size_t bytes = 0;
+  check_cudnn(cudnn_library().GetConvolutionForwardWorkspaceSize(shared_->handle, descriptors_.x(),
+                                                                 descriptors_.w(), descriptors_.convolution(),
+                                                                 descriptors_.y(), algorithm_, &bytes),
               "cudnnGetConvolutionForwardWorkspaceSize");
+  return bytes;
 }
 
 void CudnnExecutable::lay_out_workspace(const PassPlan& plan) {
@@ -394,7 +415,8 @@ class CudnnFamily final : public KernelFamily {
 
   std::vector<std::pair<std::string, Value>> extra_constants(const Problem& problem,
                                                              const DeviceInfo&) const override {
-    return {{"dtype", std::string(to_string(problem.dtype))}};
+    return {{"dtype", std::string(to_string(problem.dtype))},
+            {"layout", std::string(to_string(problem.layout))}};
   }
 
   std::string source_hash() const override {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <utility>
 
 #include "kernels/device.h"
 
@@ -111,42 +113,69 @@ Descriptor operation(const CudnnConvolution& convolution, std::vector<Descriptor
   return made;
 }
 
-/// The engine configurations that a mode of the heuristics proposes, the best first; none if it has no
-/// proposal.
-std::vector<Descriptor> proposals(const Descriptor& graph, int mode, std::vector<Descriptor>& parts) {
+/// As get(), but nothing where cuDNN has no answer.
+std::int64_t find(const Descriptor& descriptor, Attribute name, AttributeType type, std::int64_t room,
+                  void* values) {
+  std::int64_t count = 0;
+  const int status = cudnn_library().BackendGetAttribute(descriptor.get(), static_cast<int>(name),
+                                                         static_cast<int>(type), room, &count, values);
+  return status == cudnn::kSuccess ? count : 0;
+}
+
+/// The engine configurations that a mode of the heuristics proposes, the best first.
+std::vector<Descriptor> proposals(const Descriptor& graph, int mode) {
   const Descriptor heuristic = make(DescriptorType::engine_heuristic);
   set(heuristic, Attribute::heuristic_graph, graph);
   set(heuristic, Attribute::heuristic_mode, AttributeType::heuristic_mode, mode);
   if (cudnn_library().BackendFinalize(heuristic.get()) != cudnn::kSuccess) return {};
-  parts.push_back(heuristic);
-  const std::int64_t count =
-      get(heuristic, Attribute::heuristic_results, AttributeType::descriptor, 0, nullptr);
+  const auto results = [&](std::int64_t room, void* values) {
+    return find(heuristic, Attribute::heuristic_results, AttributeType::descriptor, room, values);
+  };
   std::vector<Descriptor> found;
   std::vector<void*> raw;
-  for (std::int64_t i = 0; i < count; ++i)
+  for (std::int64_t i = results(0, nullptr); i > 0; --i)
     raw.push_back(found.emplace_back(make(DescriptorType::engine_config)).get());
-  const std::int64_t given =
-      count == 0 ? 0
-                 : get(heuristic, Attribute::heuristic_results, AttributeType::descriptor, count, raw.data());
-  found.resize(static_cast<std::size_t>(std::min(given, count)));
+  const auto room = static_cast<std::int64_t>(raw.size());
+  found.resize(static_cast<std::size_t>(room == 0 ? 0 : std::min(room, results(room, raw.data()))));
   return found;
 }
 
-bool suits(const Descriptor& config, CudnnArithmetic arithmetic) {
+Descriptor engine_of(const Descriptor& config) {
   const Descriptor engine = make(DescriptorType::engine);
   void* raw = engine.get();
   get(config, Attribute::config_engine, AttributeType::descriptor, 1, &raw);
+  return engine;
+}
+
+bool suits(const Descriptor& engine, CudnnArithmetic arithmetic) {
   std::array<int, kMostNotes> notes{};
   const std::int64_t count =
-      get(engine, Attribute::engine_numerical_note, AttributeType::numerical_note, kMostNotes, notes.data());
+      std::min(kMostNotes, find(engine, Attribute::engine_numerical_note, AttributeType::numerical_note,
+                                kMostNotes, notes.data()));
   const auto has = [&](int note) {
-    return std::find(notes.begin(), notes.begin() + std::min(count, kMostNotes), note) !=
-           notes.begin() + std::min(count, kMostNotes);
+    return std::find(notes.begin(), notes.begin() + count, note) != notes.begin() + count;
   };
   if (has(cudnn::kNoteReducedSums) || has(cudnn::kNoteNondeterministic)) return false;
   if (has(cudnn::kNoteDownConverts)) return arithmetic == CudnnArithmetic::converted;
   return arithmetic == CudnnArithmetic::native ||
          arithmetic == (has(cudnn::kNoteTensorCore) ? CudnnArithmetic::tf32 : CudnnArithmetic::fp32);
+}
+
+/// The suitable engine configurations: those of mode A, then fallbacks with other engines.
+std::vector<Descriptor> suitable(const Descriptor& graph, CudnnArithmetic arithmetic) {
+  std::vector<Descriptor> found;
+  std::set<std::int64_t> proposed;
+  for (const int mode : {cudnn::kHeuristicA, cudnn::kHeuristicFallback}) {
+    const std::set<std::int64_t> before = proposed;
+    for (Descriptor& config : proposals(graph, mode)) {
+      const Descriptor engine = engine_of(config);
+      std::int64_t index = -1;
+      get(engine, Attribute::engine_global_index, AttributeType::int64, 1, &index);
+      proposed.insert(index);
+      if (!before.contains(index) && suits(engine, arithmetic)) found.push_back(std::move(config));
+    }
+  }
+  return found;
 }
 
 }  // namespace
@@ -159,22 +188,19 @@ CudnnEngine::CudnnEngine(cudnn::Handle handle, const CudnnConvolution& convoluti
   set(graph, Attribute::graph_operations, AttributeType::descriptor, 1, operations);
   set(graph, Attribute::graph_handle, AttributeType::handle, 1, &handle_);
   finalize(graph);
-  parts_.push_back(graph);
-  int suitable = 0;
-  for (const int mode : {cudnn::kHeuristicA, cudnn::kHeuristicFallback})
-    for (const Descriptor& config : proposals(graph, mode, parts_)) {
-      if (!suits(config, arithmetic) || suitable++ != rank) continue;
-      plan_ = make(DescriptorType::execution_plan);
-      set(plan_, Attribute::plan_handle, AttributeType::handle, 1, &handle_);
-      set(plan_, Attribute::plan_engine_config, config);
-      finalize(plan_);
-      std::int64_t bytes = 0;
-      get(plan_, Attribute::plan_workspace_size, AttributeType::int64, 1, &bytes);
-      workspace_bytes_ = static_cast<std::size_t>(bytes);
-      parts_.push_back(config);
-      return;
-    }
-  throw TrialError("unsupported", fmt::format("cuDNN proposes {} suitable engine configurations", suitable));
+  const std::vector<Descriptor> configs = suitable(graph, arithmetic);
+  if (static_cast<std::size_t>(rank) >= configs.size())
+    throw TrialError("unsupported",
+                     fmt::format("cuDNN proposes {} suitable engine configurations", configs.size()));
+  const Descriptor& config = configs[static_cast<std::size_t>(rank)];
+  plan_ = make(DescriptorType::execution_plan);
+  set(plan_, Attribute::plan_handle, AttributeType::handle, 1, &handle_);
+  set(plan_, Attribute::plan_engine_config, config);
+  finalize(plan_);
+  std::int64_t bytes = 0;
+  get(plan_, Attribute::plan_workspace_size, AttributeType::int64, 1, &bytes);
+  workspace_bytes_ = static_cast<std::size_t>(bytes);
+  parts_.insert(parts_.end(), {graph, config});
 }
 
 void CudnnEngine::run(const void* x, const void* w, void* y, void* workspace) const {

@@ -32,8 +32,8 @@ enum class CudnnArithmetic {
 class CudnnEngine {
  public:
   /// The `rank`-th, from 0, of the suitable configurations in the order in which cuDNN's heuristics rank them
-  /// (mode A, then the fallbacks). Throws TrialError: "unsupported" if there are not so many or cuDNN cannot
-  /// make a plan of it.
+  /// (mode A, then fallbacks with other engines). Throws TrialError: "unsupported" if there are not so many
+  /// or cuDNN cannot make a plan of it.
   CudnnEngine(cudnn::Handle handle, const CudnnConvolution& convolution, CudnnArithmetic arithmetic,
               int rank);
 

@@ -80,6 +80,7 @@ enum class Attribute {
   pack_unique_ids = 1000,
   pack_data_pointers = 1001,
   pack_workspace = 1003,
+  engine_global_index = 1301,
   engine_numerical_note = 1303
 };
 inline constexpr int kHeuristicFallback = 2, kHeuristicA = 3;

@@ -149,7 +149,8 @@ INSTANTIATE_TEST_SUITE_P(
         "conv2d n=40000 c=8 h=90 w=90 k=8 r=3 s=3 bias", "conv2d n=1 c=2 h=33000 w=33000 k=2 r=3 s=3 pad=1",
         "conv2d n=1 c=1 h=47000 w=47000 k=1 r=3 s=3 pad=1 bias",
         "conv2d n=1 c=16 h=12000 w=12000 k=16 r=3 s=3 pad=1 dtype=f16 layout=nhwc",
-        "conv3d n=3 c=4 d=200 h=1000 w=1000 k=4 t=3 r=1 s=3 groups=2 dtype=bf16"));
+        "conv3d n=3 c=4 d=200 h=1000 w=1000 k=4 t=3 r=1 s=3 groups=2 dtype=bf16",
+        "conv2d n=1 c=16 h=12300 w=12300 k=16 r=1 s=1 groups=2 dtype=f16 layout=nhwc"));
 
 class LargeInputGpuTest : public LargeTensorsGpuTest {};
 

@@ -44,6 +44,8 @@ inline const char* const kExactMatrixProblems[] = {
     "conv3d n=2 c=24 d=5 h=9 w=33 k=70 t=2 r=3 s=3 pad=1 stride=2x2x1 dilation=2x1x2 dtype=bf16 layout=nhwc",
     "conv2d n=1 c=64 h=30 w=9 k=48 r=3 s=3 pad=1 stride=3x1 groups=4 dtype=f16 layout=nhwc",
     "conv1d n=2 c=16 w=1000 k=64 s=3 pad=1 dtype=f16 layout=nhwc",
+    "conv1d n=2 c=32 w=2327 k=40 s=2 dilation=1427 dtype=f16 layout=nhwc",
+    "conv2d n=1 c=16 h=70 w=20 k=24 r=3 s=3 pad=4x25 stride=6x1 dtype=bf16 layout=nhwc",
 };
 
 /// Up to `count` configurations of a precision mode, of those that a sample of the space has.

@@ -113,5 +113,15 @@ TEST(Buffers, ResolveGivesTheBufferOfASlot) {
   EXPECT_THROW(buffers.resolve({Slot::parameter, 2}), std::out_of_range);
 }
 
+TEST(KernelLaunch, HasATensorMapOfOneOfItsArguments) {
+  KernelLaunch launch;
+  launch.function = "f";
+  launch.arguments = {{Slot::input}, {Slot::output}};
+  launch.tensor_map.emplace().argument = 1;
+  EXPECT_NO_THROW(check_arguments(launch));
+  launch.tensor_map->argument = 2;
+  EXPECT_THROW(check_arguments(launch), TrialError);
+}
+
 }  // namespace
 }  // namespace knobwise
