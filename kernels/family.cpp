@@ -86,9 +86,9 @@ BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const 
   return declared_space(family).bind(space_names(family, problem, device));
 }
 
-std::optional<std::string> space_violation(const KernelFamily& family, const Problem& problem,
-                                           const DeviceInfo& device, const Configuration& configuration) {
-  return declared_space(family).violation(configuration, space_names(family, problem, device));
+std::optional<std::string> KernelFamily::violation(const Problem& problem, const Configuration& configuration,
+                                                   const DeviceInfo& device) const {
+  return declared_space(*this).violation(configuration, space_names(*this, problem, device));
 }
 
 }  // namespace knobwise

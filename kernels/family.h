@@ -111,6 +111,11 @@ class KernelFamily {
   virtual std::vector<std::pair<std::string, Value>> extra_constants(const Problem& problem,
                                                                      const DeviceInfo& device) const;
 
+  /// Why the space bound to the problem and device has no such configuration, for people; nothing when it
+  /// has. Requires a supported problem. Far cheaper than binding.
+  virtual std::optional<std::string> violation(const Problem& problem, const Configuration& configuration,
+                                               const DeviceInfo& device) const;
+
   /// Digest of everything that shapes the generated code: sources, space and a version of the host
   /// descriptor.
   virtual std::string source_hash() const = 0;
@@ -137,10 +142,6 @@ const SearchSpace& declared_space(const KernelFamily& family);
 
 /// Binds the family's space to the problem and device.
 BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const DeviceInfo& device);
-
-/// Why the bound space has no such configuration, for people; nothing when it has. Far cheaper than binding.
-std::optional<std::string> space_violation(const KernelFamily& family, const Problem& problem,
-                                           const DeviceInfo& device, const Configuration& configuration);
 
 /// Every family of a backend, reference last. The objects live as long as the program.
 const std::vector<const KernelFamily*>& families(Backend backend);

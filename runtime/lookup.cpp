@@ -81,7 +81,7 @@ bool Core::fits(const PlanKey& key, const KernelFamily& family, const Configurat
   const DeviceInfo& device = device_->info();
   if (!allows(key.requirement(), configuration)) return false;
   if (family.unsupported_reason(problem, device)) return false;
-  if (space_violation(family, problem, device, configuration)) return false;
+  if (family.violation(problem, configuration, device)) return false;
   // What a built-in needs shows when it is built.
   const auto limit = key.requirement().max_workspace_bytes;
   return !limit || family.builtin() ||

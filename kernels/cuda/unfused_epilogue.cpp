@@ -90,29 +90,58 @@ std::optional<std::size_t> UnfusedEpilogue::find_fused_steps(const Problem& prob
   return most;
 }
 
+std::optional<std::size_t> UnfusedEpilogue::most_steps(const Problem& problem,
+                                                       const DeviceInfo& device) const {
+  for (std::size_t count = problem.epilogue.size() + 1; count-- > 0;)
+    if (!inner_.unsupported_reason(first_steps(problem, count), device)) return count;
+  return std::nullopt;
+}
+
+void UnfusedEpilogue::keep(const DeviceFigures& figures, const std::string& line,
+                           std::optional<std::size_t> steps) const {
+  const std::lock_guard lock(mutex_);
+  FusedSteps& known = fused_steps_[figures];
+  if (known.contains(line)) return;
+  if (known.size() == kMostKept) known.erase(known.begin());
+  known.emplace(line, steps);
+}
+
 std::optional<Problem> UnfusedEpilogue::fused_part(const Problem& problem, const DeviceInfo& device) const {
+  const DeviceFigures figures = device.constants();
   const std::string line = problem.to_string();
-  std::unique_lock lock(mutex_);
-  FusedSteps& known = fused_steps_[device.constants()];
-  auto found = known.find(line);
-  if (found == known.end()) {
-    lock.unlock();
-    const std::optional<std::size_t> steps = find_fused_steps(problem, device);
-    lock.lock();
-    if (known.size() >= kMostKept) known.erase(known.begin());
-    found = known.emplace(line, steps).first;
+  const auto part = [&](std::optional<std::size_t> steps) {
+    return steps ? std::optional(first_steps(problem, *steps)) : std::nullopt;
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    const FusedSteps& known = fused_steps_[figures];
+    if (const auto found = known.find(line); found != known.end()) return part(found->second);
   }
-  if (!found->second) return std::nullopt;
-  return first_steps(problem, *found->second);
+  const std::optional<std::size_t> steps = find_fused_steps(problem, device);
+  keep(figures, line, steps);
+  return part(steps);
 }
 
 std::optional<std::string> UnfusedEpilogue::unsupported_reason(const Problem& problem,
                                                                const DeviceInfo& device) const {
-  const auto fused = fused_part(problem, device);
-  if (!fused) return inner_.unsupported_reason(first_steps(problem, 0), device);
-  if (fused->epilogue.size() < problem.epilogue.size() && problem.parameters().size() > kMostPassParameters)
+  const std::optional<std::size_t> most = most_steps(problem, device);
+  if (!most) return inner_.unsupported_reason(first_steps(problem, 0), device);
+  if (problem.parameters().size() > kMostPassParameters &&
+      fused_part(problem, device)->epilogue.size() < problem.epilogue.size())
     return fmt::format("at most {} parameters are passed to the epilogue", kMostPassParameters);
   return std::nullopt;
+}
+
+std::optional<std::string> UnfusedEpilogue::violation(const Problem& problem,
+                                                      const Configuration& configuration,
+                                                      const DeviceInfo& device) const {
+  // A configuration for the most steps tells that these have configurations: none is looked for then.
+  if (const std::optional<std::size_t> most = most_steps(problem, device);
+      most && !inner_.violation(first_steps(problem, *most), configuration, device)) {
+    keep(device.constants(), problem.to_string(), most);
+    return std::nullopt;
+  }
+  return KernelFamily::violation(problem, configuration, device);
 }
 
 std::vector<std::pair<std::string, Value>> UnfusedEpilogue::extra_constants(const Problem& problem,

@@ -35,6 +35,8 @@ class UnfusedEpilogue final : public KernelFamily {
   std::string_view space_json() const override { return inner_.space_json(); }
   std::vector<std::pair<std::string, Value>> extra_constants(const Problem& problem,
                                                              const DeviceInfo& device) const override;
+  std::optional<std::string> violation(const Problem& problem, const Configuration& configuration,
+                                       const DeviceInfo& device) const override;
   std::string source_hash() const override;
   KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
                              const DeviceInfo& device) const override;
@@ -44,15 +46,18 @@ class UnfusedEpilogue final : public KernelFamily {
   /// The problem with the first steps of its epilogue that `inner` does; nothing if it cannot even do the
   /// convolution.
   std::optional<Problem> fused_part(const Problem& problem, const DeviceInfo& device) const;
-  /// How many steps those are.
+  /// How many steps those are. Looks for configurations.
   std::optional<std::size_t> find_fused_steps(const Problem& problem, const DeviceInfo& device) const;
+  /// The most steps that `inner` supports, with or without configurations.
+  std::optional<std::size_t> most_steps(const Problem& problem, const DeviceInfo& device) const;
+  using DeviceFigures = std::vector<std::pair<std::string, Value>>;
+  void keep(const DeviceFigures& figures, const std::string& line, std::optional<std::size_t> steps) const;
   bool has_configurations(const Problem& problem, const DeviceInfo& device) const;
 
   using FusedSteps = std::map<std::string, std::optional<std::size_t>>;  // of a problem's line
   const KernelFamily& inner_;
   mutable std::mutex mutex_;
-  /// By the device's figures.
-  mutable std::map<std::vector<std::pair<std::string, Value>>, FusedSteps> fused_steps_;
+  mutable std::map<DeviceFigures, FusedSteps> fused_steps_;
 };
 
 }  // namespace knobwise

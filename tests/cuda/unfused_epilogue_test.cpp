@@ -84,6 +84,36 @@ TEST(UnfusedEpilogue, LeavesANormToPassesWhereTheKernelHasNoConfigurationsForIt)
   }
 }
 
+// A family that has not been asked for its space judges a configuration by that configuration alone, where it
+// can.
+TEST(UnfusedEpilogue, JudgesAConfigurationAsItsSpaceDoes) {
+  for (const char* line :
+       {kUnfusedProblems[8],
+        "conv2d n=2 c=8 h=8 w=8 k=512 r=3 s=3 pad=1 | group_norm groups=1 eps=1e-5 affine",
+        "conv1d n=2 c=128 w=1024 k=256 s=3 pad=1 | group_norm groups=32 eps=1e-5 affine",
+        "conv3d n=2 c=3 d=8 h=12 w=14 k=24 t=3 r=3 s=3 bias | min depth | softmax channel"}) {
+    const Problem problem = Problem::parse(line);
+    const UnfusedEpilogue asked(cuda_implicit_gemm_family()), judge(cuda_implicit_gemm_family());
+    const BoundSpace space = bind_space(asked, problem, hopper());
+    std::mt19937_64 random(3);
+    for (const std::uint64_t index : space.sample(5, random)) {
+      const UnfusedEpilogue fresh(cuda_implicit_gemm_family());
+      const Configuration valid = space.configuration(index);
+      EXPECT_EQ(fresh.violation(problem, valid, hopper()), std::nullopt) << line << " " << valid.to_json();
+      EXPECT_EQ(fresh.extra_constants(problem, hopper()), asked.extra_constants(problem, hopper()));
+      EXPECT_EQ(fresh.instantiate(problem, valid, hopper()).source,
+                asked.instantiate(problem, valid, hopper()).source);
+      Positions positions = space.positions(index);
+      for (std::size_t knob = 0; knob < positions.size(); ++knob) {
+        positions[knob] = static_cast<std::uint32_t>(random() % space.knobs()[knob].values.size());
+        const Configuration other = space.configuration(positions);
+        EXPECT_EQ(judge.violation(problem, other, hopper()).has_value(), !space.contains(other))
+            << line << " " << other.to_json();
+      }
+    }
+  }
+}
+
 TEST(UnfusedEpilogue, TheLastPassAloneWritesTheOutput) {
   const UnfusedEpilogue family(cuda_implicit_gemm_family());
   const Problem problem =
