@@ -60,10 +60,12 @@ DEEP='(c_per_group <= 8 and c_per_group * t * r * s >= 256)'
 DEEPWG=f'({DEEP} and device_compute_capability == 90 and k_per_group % 8 == 0 and k_per_group <= 128)'
 # Few vectors for many outputs, which the stores limit: warpgroups too, for the longest runs.
 THINWG='(device_compute_capability == 90 and k_per_group % 8 == 0 and k_per_group >= 32 and k_per_group <= 128 and c_per_group * t * r * s <= 128 and c_per_group >= 4 and n * od * oh * ow >= 100000 and not (epilogue_reduce_depth or epilogue_softmax or epilogue_norm_channels))'
-WGFIRST=f'({DEEPWG} or {THINWG})'
+# A reduction over depth: warpgroups that go through its inputs, all channels and depth taps in an instruction.
+DEPTHWG='(device_compute_capability == 90 and epilogue_reduce_depth and t > 1 and stride_d == 1 and dilation_d == 1 and k_per_group % 8 == 0 and t * k_per_group <= 256)'
+WGFIRST=f'({DEEPWG} or {THINWG} or {DEPTHWG})'
 knobs=[
  ('instruction','string',f"['wgmma', 'mma'] if {WGFIRST} else ['mma', 'wgmma'] if device_compute_capability == 90 else ['mma']",None),
- ('depth_walk','string',"['outputs', 'inputs'] if epilogue_reduce_depth and t > 1 and stride_d == 1 and dilation_d == 1 else ['outputs']",None),
+ ('depth_walk','string',f"['inputs', 'outputs'] if {DEPTHWG} else ['outputs', 'inputs'] if epilogue_reduce_depth and t > 1 and stride_d == 1 and dilation_d == 1 else ['outputs']",None),
  ('precision','string',"['bf16x3', 'fp16x3', 'tf32x3', 'fp16', 'bf16', 'tf32'] + (['fp16_e5m2'] if device_compute_capability == 90 else []) if dtype == 'f32' else ['bf16'] if dtype == 'bf16' else ['fp16']",None),
  ('gather','string',"['channels'] if c_per_group >= 3 and (c_per_group % 4 != 3 or s < 4) or dilation_w > 1 or s == 1 else ['taps'] if c_per_group <= 2 else ['taps', 'channels']",None),
  ('reduction_order','string',"['taps_outermost', 'channels_outermost']",None),
@@ -71,10 +73,10 @@ knobs=[
  ('tile_h','int',"[v for v in range(1, min(oh, 16) + 1) if v in [1, 2, 4, 8, 16] or oh <= 16 and v == oh or v in [3, 6, 10] and oh % v == 0]","min(oh, 4 if ow < 100 else 2)"),
  ('tile_d','int',"[v for v in [1, 2, 4] if v == 1 or v <= od and not epilogue_reduce_depth]","1"),
  ('channels_per_block','int',"[v for v in range(16, 257, 8) if (v in [16, 32, 48, 64, 96, 128] or v == -(-k_per_group // 16) * 16 or v == -(-k_per_group // 8) * 8) and (v >= 32 or k_per_group < 32) and -(-k_per_group // v) * v <= max(1.2 * k_per_group, k_per_group + 15) and (not epilogue_softmax or v >= k)]",f"k_per_group if {WGFIRST} else 48 if {DEEP} and k_per_group % 48 == 0 else max([v for v in [16, 32, 48, 64, 96, 128] if -(-k_per_group // v) * v <= max(1.2 * k_per_group, k_per_group + 15)] + [v for v in range(16, 129, 16) if v == -(-k_per_group // 16) * 16])"),
- ('warp_positions','int',"[8, 16, 32, 64]","32"),
+ ('warp_positions','int',"[8, 16, 32, 64]",f"16 if {DEPTHWG} else 32"),
  ('warp_channels','int',"[v for v in range(16, 257, 8) if (v in [16, 32, 48, 64, 96, 128] or v <= 128 and v == -(-k_per_group // 16) * 16 or v == -(-k_per_group // 8) * 8) and (v >= 32 or k_per_group < 32)]",f"k_per_group if {WGFIRST} else 48 if {DEEP} and k_per_group % 48 == 0 and not epilogue_softmax else min([v for v in [32, 48, 64] if k_per_group % v == 0] + [-(-k_per_group // 16) * 16]) if not epilogue_softmax else -(-k // 16) * 16"),
  ('input_channels_per_step','int',"[v for v in [1, 4, 8, 16, 32, 64] if v < c_per_group and (v > 1 or c_per_group <= 4)] + [c_per_group]",f"c_per_group if {THINWG} else 8 if c_per_group > 8 else 1 if {DEEPWG} and c_per_group <= 4 else c_per_group"),
- ('tiles_per_block','int',"[1, 4, 16, 32, 64]",f"32 if {DEEPWG} else 64 if {THINWG} else 1"),
+ ('tiles_per_block','int',"[1, 4, 16, 32, 64]",f"16 if {DEPTHWG} else 32 if {DEEPWG} else 64 if {THINWG} else 1"),
  ('split_k','int',"[v for v in [1, 2, 4, 8, 16, 32] if v == 1 or v <= c_per_group // 4]","1"),
  ('stages','int',"[1, 2, 3]",f"3 if {THINWG} and dtype != 'f32' else 2 if {WGFIRST} else 1"),
  ('producer_warps','int',"[0, 2, 4, 8]",f"8 if {THINWG} and dtype != 'f32' else 4 if {WGFIRST} else 0"),
@@ -83,7 +85,7 @@ knobs=[
  ('vector_width','int',"[1, 2, 4]","4"),
  ('weights_source','string',f"['resident', 'shared', 'global'] if {DEEPWG} else ['global', 'shared', 'resident'] if {DEEP} else ['shared', 'global', 'resident']",None),
  ('grid_order','string',"['positions_first', 'channels_first'] if epilogue_norm_channels else ['channels_first', 'positions_first']",None),
- ('unroll','int',"[1, 2, 4, 8]",f"1 if {DEEP} or {THINWG} else 2"),
+ ('unroll','int',"[1, 2, 4, 8]",f"1 if {DEEP} or {THINWG} or {DEPTHWG} else 2"),
  ('min_blocks','int',"[1, 2, 3, 4, 6, 8]","1"),
 ]
 cons=[

@@ -34,16 +34,16 @@ TILES='(od * (-(-oh // tile_h)) * (-(-ow // tile_w)))'
 LONG='(epilogue_norm_channels and oh * od == 1 and ow > 256 and -(-ow // 512) * 512 <= 1.15 * ow)'
 # The copy engine can bring the input, but for some groups.
 ENGINE="(layout == 'nhwc' and dtype != 'f32' and c % 8 == 0)"
-# Long reductions: in blocks of 64 channels three products leave room for more stages.
+# Long reductions: wide tiles. Three products of fp32 leave room for two stages.
 DEEP='(c_per_group * t * r * s >= 1024 and not epilogue_norm_channels)'
 knobs=[
  ('tile_w','int',"[v for v in range(1, 513) if v == ow or v in [32, 64, 128, 256, 512] and v < 1.5 * ow and (-(-ow // v) * v <= 1.15 * ow) or v in [8, 16] and v >= ow or ow > 256 and v in [-(-(-(-ow // m)) // 8) * 8 for m in range(-(-ow // 256), -(-ow // 256) + 3)]]",f"512 if {LONG} else ow if ({DEEP} and ow > 128 or {ENGINE} and not epilogue_norm_channels) and ow <= 256 else max([v for v in [32, 64, 128, 256] if -(-ow // v) * v <= 1.15 * ow] + [min(ow, 128) if ow <= 256 else 1])"),
  ('tile_h','int',"[v for v in range(1, min(oh, 32) + 1) if v in [1, 2, 4, 8, 16, 32] or oh <= 16]",f"max([1] + [v for v in [2, 4] if {ENGINE} and not epilogue_norm_channels and v <= oh and v * (-(-oh // v)) <= 1.15 * oh and v * ow + 8 * v <= 256])"),
- ('channels_per_block','int',"[v for v in [64, 128, 192] if -(-k_per_group // v) * v <= max(1.34 * k_per_group, k_per_group + 63)]",f"64 if {LONG} or {DEEP} and dtype == 'f32' else 128"),
+ ('channels_per_block','int',"[v for v in [64, 128, 192] if -(-k_per_group // v) * v <= max(1.34 * k_per_group, k_per_group + 63)]",f"64 if {LONG} else 128"),
  ('column_groups','int',"[1, 2]",f"2 if {LONG} else 1"),
  ('precision','string',"['bf16x3', 'fp16x3', 'tf32x3', 'fp16', 'bf16', 'tf32'] if dtype == 'f32' else ['bf16'] if dtype == 'bf16' else ['fp16']",None),
  ('input_channels_per_step','int',"[v for v in [4, 8, 16, 32, 64] if v < c_per_group] + [c_per_group if c_per_group <= 64 else 64]","16"),
- ('stages','int',"[2, 3, 4, 6, 8]",f"4 if {DEEP} or {ENGINE} else 2"),
+ ('stages','int',"[2, 3, 4, 6, 8]",f"4 if {ENGINE} or {DEEP} and dtype != 'f32' else 2"),
  ('tiles_per_block','int',"[1, 2, 4, 8, 16]","1"),
  ('grid_order','string',f"['positions_first', 'channels_first'] if epilogue_norm_channels or {DEEP} else ['channels_first', 'positions_first']",None),
  ('min_blocks','int',"[1, 2, 3]","1"),
