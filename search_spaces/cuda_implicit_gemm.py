@@ -99,6 +99,7 @@ cons=[
  (f"{ACC} >= 32 or instruction == 'wgmma' or k_per_group * warp_positions <= 1024 or warp_channels >= k_per_group or od * oh * ow < 64 or {ACC} >= 8 and od * oh == 1 and ow <= 256 and k_per_group % 64 != 0","a warp computes enough for what it loads; short rows divide into few shapes of warps"),
  (f"{REGS} <= 250","the sums fit in registers"),
  (f"{WARPS} <= 16","threads of a block"),
+ (f"instruction == 'mma' or warp_channels * (t if {WALK} else 1) // 2 + 30 <= 65536 // (32 * ({WARPS} + producer_warps))","an instruction's sums fit in the registers that the assembler gives every thread"),
  (f"{WARPS} >= 4 or k_per_group * od * oh * ow <= 65536 or epilogue_reduce_depth","warps of a block"),
  (f"min_blocks == max([1] + [v for v in [2, 3, 4, 6, 8] if v * {BREGS} <= 65536 and v * (0.95 * {SHARED} + 1024) <= device_shared_bytes_per_multiprocessor])","as many blocks as registers and shared memory allow"),
  (f"{BREGS} <= 65536","the registers of a multiprocessor"),

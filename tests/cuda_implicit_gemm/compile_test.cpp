@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/implicit_gemm_sm90_family.h"
 #include "kernels/cuda/nvrtc.h"
@@ -54,6 +57,29 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(90), testing::Values(+[]() -> const KernelFamily* {
                        return &cuda_implicit_gemm_sm90_family();
                      })));
+
+// The assembler gives every thread of a block as many registers: wide instructions leave room for fewer
+// threads.
+TEST(ImplicitGemmCompile, WideInstructionsHaveTheirRegisters) {
+  if (!nvrtc_problem().empty()) GTEST_SKIP() << nvrtc_problem();
+  const KernelFamily& family = cuda_implicit_gemm_family();
+  const Problem problem =
+      Problem::parse("conv2d n=32 c=512 h=28 w=28 k=256 r=1 s=1 dtype=f16 layout=nhwc bias | relu");
+  const DeviceInfo target = cuda_target_info(90);
+  const BoundSpace space = bind_space(family, problem, target);
+  std::mt19937_64 random(11);
+  int compiled = 0;
+  for (const std::uint64_t index : space.sample(std::min<std::uint64_t>(space.size(), 4000), random)) {
+    const Configuration configuration = space.configuration(index);
+    if (configuration.text("instruction") != "wgmma" || configuration.integer("warp_channels") < 256 ||
+        configuration.integer("producer_warps") == 0)
+      continue;
+    EXPECT_GT(cuda_compile(family.instantiate(problem, configuration, target), target).image.size(), 0u)
+        << configuration.to_json();
+    if (++compiled == 6) break;
+  }
+  EXPECT_GT(compiled, 0);
+}
 
 }  // namespace
 }  // namespace knobwise
