@@ -20,6 +20,7 @@
 #include "search_spaces/user_error.h"
 #include "tuner/evaluation/evaluator.h"
 #include "tuner/evaluation/messages.h"
+#include "tuner/family_turns.h"
 #include "tuner/strategies/strategy.h"
 #include "tuner/warm_start.h"
 
@@ -53,6 +54,7 @@ struct FamilySearch {
   std::unordered_set<std::uint64_t> proposed{};  // the default first, whatever the strategy
   std::deque<std::uint64_t> given{};             // where the session is about these alone
   bool exhausted = false;
+  double best_us = 0;                             // of the accepted trials; 0: none
   std::map<std::string, TrialRecord> finished{};  // by configuration, from earlier sessions
 };
 
@@ -121,7 +123,6 @@ class Session {
   std::string label_;  // of the devices, where there are several kinds
   AccuracyLimits limits_;
   std::vector<FamilySearch> searches_;
-  std::size_t turn_ = 0;
   std::size_t builtin_in_flight_ = 0;
   double builtin_seconds_ = 0;  // that devices spent on built-in families
   std::map<std::uint64_t, std::pair<FamilySearch*, std::uint64_t>> in_flight_;
@@ -323,11 +324,14 @@ bool Session::builtin_in_its_share() const {
 }
 
 FamilySearch* Session::next_in_turn() {
-  for (std::size_t i = 0; i < searches_.size(); ++i) {
-    FamilySearch& search = searches_[turn_++ % searches_.size()];
-    if (!search.family->builtin() && !search.exhausted) return &search;
+  std::vector<FamilySearch*> searches;
+  std::vector<FamilyTurns> turns;
+  for (FamilySearch& search : searches_) {
+    if (search.family->builtin() || search.exhausted) continue;
+    searches.push_back(&search);
+    turns.push_back({search.proposed.size(), search.best_us});
   }
-  return nullptr;
+  return searches.empty() ? nullptr : searches[next_family(turns)];
 }
 
 // The baselines first: the defaults, which are compiled while the built-in families begin.
@@ -402,6 +406,7 @@ void Session::handle(Evaluator& evaluator, FamilySearch& search, std::uint64_t i
   Observation observation{index};
   if (event.accepted) {
     observation.time_us = time;
+    if (search.best_us == 0 || time < search.best_us) search.best_us = time;
     evaluator.tell_time(group_, *search.family, time);
     accepted_.push_back({&search, trial});
   }
