@@ -67,8 +67,7 @@ std::function<void()> cuda_launch(CudaDevice& device, const std::shared_ptr<cons
     for (std::size_t i = 0; i < made.values.size(); ++i)
       made.addresses.push_back(launch.arguments[i].slot == Slot::scalar ? made.values[i] : &made.values[i]);
     if (launch.tensor_map) {
-      const CudaContext::Scope scope(*device.context());
-      const TensorMapArgument map(*launch.tensor_map);
+      const TensorMapArgument map(*device.context(), *launch.tensor_map);
       made.tensor_map = std::make_unique<CUtensorMap>(map.at(made.values.at(map.argument())));
       made.addresses.at(map.argument()) = made.tensor_map.get();
     }

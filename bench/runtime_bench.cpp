@@ -376,20 +376,11 @@ struct InTurn {
 
 // Times a plan's configuration, loaded as for a trial, and the plan, on the same inputs: the medians of three
 // rounds in turn.
-InTurn time_in_turn(Plan& plan, const Place& place) {
+InTurn time_beside_itself(Plan& plan, const Place& place) {
   const std::unique_ptr<Device> device = open_device(place.device);
   const Problem problem = plan.problem();
-  std::vector<std::unique_ptr<DeviceBuffer>> memory;
-  const auto allocate = [&](std::size_t bytes, std::string_view purpose) {
-    return memory.emplace_back(device->allocate(bytes, purpose))->data();
-  };
-  Buffers buffers = allocate_tensors(problem, allocate);
-  fill_tensors(*device, problem, buffers, Distribution::uniform, 1);
-  std::vector<ConstBuffer> parameters;
-  for (const ParameterSpec& parameter : problem.parameters())
-    parameters.emplace_back(buffers.parameters[parameters.size()],
-                            tensor_bytes(problem, parameter.elements()));
-
+  Tensors tensors(*device, problem);
+  fill_tensors(*device, problem, tensors.buffers, Distribution::uniform, 1);
   const KernelFamily& family = *find_family(device->info().backend, plan.description().family);
   const Configuration configuration = plan.description().configuration;
   std::unique_ptr<Executable> itself;
@@ -400,17 +391,19 @@ InTurn time_in_turn(Plan& plan, const Place& place) {
     itself =
         device->load(instance, CodeCache(place.folder / "code").get_or_compile(instance, device->info()));
   }
-  if (itself->packed_bytes() > 0) buffers.packed = allocate(itself->packed_bytes(), "packed weights");
-  if (itself->workspace_bytes() > 0) buffers.workspace = allocate(itself->workspace_bytes(), "workspace");
-  itself->prepare(buffers, nullptr);
-  plan.prepare(parameters);
+  const auto packed = device->allocate(itself->packed_bytes(), "packed weights");
+  const auto workspace = device->allocate(itself->workspace_bytes(), "workspace");
+  tensors.buffers.packed = packed->data();
+  tensors.buffers.workspace = workspace->data();
+  itself->prepare(tensors.buffers, nullptr);
+  plan.prepare(tensors.parameters);
   const std::unique_ptr<Executable> dispatched = cli::executable_of(plan);
   TimingOptions options;
   options.max_seconds = 0.3;
   std::array<std::vector<double>, 2> times;
   for (int round = 0; round < 3; ++round) {
-    times[0].push_back(device->time(*itself, buffers, options).summary_us);
-    times[1].push_back(device->time(*dispatched, buffers, options).summary_us);
+    times[0].push_back(device->time(*itself, tensors.buffers, options).summary_us);
+    times[1].push_back(device->time(*dispatched, tensors.buffers, options).summary_us);
   }
   for (std::vector<double>& rounds : times) std::ranges::sort(rounds);
   return {times[0][1], times[1][1]};
@@ -429,7 +422,7 @@ void bench_dispatched(Place place) {
     try {
       Plan plan = dispatcher.plan(place.line, {.allow = {Provenance::exact}});
       const double stored = plan.description().predicted_us.value();
-      const InTurn now = time_in_turn(plan, place);
+      const InTurn now = time_beside_itself(plan, place);
       const Steps steps = measure_process(place, "first-plan", 5);
       const bool stored_code = of(steps, "stored code") == 1;
       fmt::print("{:<40.38}{:>11.2f} us{:>11.2f} us{:>11.2f} us{:>+9.1f}%  {:.2f} ms, {}\n", record.line,

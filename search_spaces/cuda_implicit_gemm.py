@@ -61,11 +61,12 @@ DEEPWG=f'({DEEP} and device_compute_capability == 90 and k_per_group % 8 == 0 an
 # Few vectors for many outputs, which the stores limit: warpgroups too, for the longest runs.
 THINWG='(device_compute_capability == 90 and k_per_group % 8 == 0 and k_per_group >= 32 and k_per_group <= 128 and c_per_group * t * r * s <= 128 and c_per_group >= 4 and n * od * oh * ow >= 100000 and not (epilogue_reduce_depth or epilogue_softmax or epilogue_norm_channels))'
 # A reduction over depth: warpgroups that go through its inputs, all channels and depth taps in an instruction.
-DEPTHWG='(device_compute_capability == 90 and epilogue_reduce_depth and t > 1 and stride_d == 1 and dilation_d == 1 and k_per_group % 8 == 0 and t * k_per_group <= 256)'
+WALKABLE='epilogue_reduce_depth and t > 1 and stride_d == 1 and dilation_d == 1'
+DEPTHWG=f'(device_compute_capability == 90 and {WALKABLE} and k_per_group % 8 == 0 and t * k_per_group <= 256)'
 WGFIRST=f'({DEEPWG} or {THINWG} or {DEPTHWG})'
 knobs=[
  ('instruction','string',f"['wgmma', 'mma'] if {WGFIRST} else ['mma', 'wgmma'] if device_compute_capability == 90 else ['mma']",None),
- ('depth_walk','string',f"['inputs', 'outputs'] if {DEPTHWG} else ['outputs', 'inputs'] if epilogue_reduce_depth and t > 1 and stride_d == 1 and dilation_d == 1 else ['outputs']",None),
+ ('depth_walk','string',f"['inputs', 'outputs'] if {DEPTHWG} else ['outputs', 'inputs'] if {WALKABLE} else ['outputs']",None),
  ('precision','string',"['bf16x3', 'fp16x3', 'tf32x3', 'fp16', 'bf16', 'tf32'] + (['fp16_e5m2'] if device_compute_capability == 90 else []) if dtype == 'f32' else ['bf16'] if dtype == 'bf16' else ['fp16']",None),
  ('gather','string',"['channels'] if c_per_group >= 3 and (c_per_group % 4 != 3 or s < 4) or dilation_w > 1 or s == 1 else ['taps'] if c_per_group <= 2 else ['taps', 'channels']",None),
  ('reduction_order','string',"['taps_outermost', 'channels_outermost']",None),

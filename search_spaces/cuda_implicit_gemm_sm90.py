@@ -21,7 +21,9 @@ SP='(2 if precision in ["fp16x3", "bf16x3", "tf32x3"] else 1)'
 PL=CD('input_channels_per_step',CE)
 RP='((tile_w + (s - 1) * dilation_w + 3) // 2 * 2)'
 COL=f'(tile_w // column_groups if column_groups > 1 else {CD(f"(tile_h - 1) * {RP} + tile_w","8")} * 8)'
-PP=f"(max(tile_h * {RP}, {COL} * column_groups + (s - 1) * dilation_w + 1) + ((7 if input_copies == 'threads' else 8 * (-(-(tile_w + (s - 1) * dilation_w) // 256)) - 1) if layout == 'nhwc' else 0))"
+# Entries that rounding adds at most: 7 to a plane, and to each copy of the copy engine.
+ROUNDED="((7 if input_copies == 'threads' else 8 * (-(-(tile_w + (s - 1) * dilation_w) // 256)) - 1) if layout == 'nhwc' else 0)"
+PP=f"(max(tile_h * {RP}, {COL} * column_groups + (s - 1) * dilation_w + 1) + {ROUNDED})"
 KS=CD(f's * {PL}','2')
 STAGE=f'({SP} * ({KS} * 2 * channels_per_block + {PL} * {PP}) * 16 + 128)'
 OUT=f'(channels_per_block // 16 * column_groups * 16 * (min(64, {COL}) + 8) * dtype_bytes)'

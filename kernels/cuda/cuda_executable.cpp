@@ -26,14 +26,14 @@ CudaExecutable::CudaExecutable(std::shared_ptr<const CudaContext> context, const
 }
 
 std::vector<CudaExecutable::Step> CudaExecutable::make_steps(const std::vector<KernelLaunch>& launches) {
-  const CudaContext::Scope scope(module_.context());
   std::vector<Step> steps;
   steps.reserve(launches.size());
   for (const KernelLaunch& launch : launches) {
     const LaunchArguments::Range arguments = arguments_.add(launch);
-    steps.push_back({module_.kernel(launch.function, launch.grid, launch.block, launch.dynamic_shared_bytes),
-                     arguments,
-                     launch.tensor_map ? std::make_unique<TensorMapArgument>(*launch.tensor_map) : nullptr});
+    steps.push_back(
+        {module_.kernel(launch.function, launch.grid, launch.block, launch.dynamic_shared_bytes), arguments,
+         launch.tensor_map ? std::make_unique<TensorMapArgument>(module_.context(), *launch.tensor_map)
+                           : nullptr});
   }
   return steps;
 }

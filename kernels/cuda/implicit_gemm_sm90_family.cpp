@@ -131,7 +131,8 @@ class ImplicitGemmSm90 final : public KernelFamily {
   std::string source_hash() const override {
     return text_digest(
         {kHostVersion, space_json()},
-        {"mbarrier.cuh", "matrix_operands.cuh", "implicit_gemm_sm90_geometry.h", "implicit_gemm_sm90.cuh"});
+        {"mbarrier.cuh", "matrix_operands.cuh", "implicit_gemm_sm90_geometry.h",
+         "implicit_gemm_sm90_staging.cuh", "implicit_gemm_sm90_output.cuh", "implicit_gemm_sm90.cuh"});
   }
 
   KernelInstance instantiate(const Problem& problem, const Configuration& configuration,
@@ -156,7 +157,8 @@ KernelInstance ImplicitGemmSm90::instantiate(const Problem& problem, const Confi
       source_prelude(problem, configuration) + tiling_source(tiling, configuration, cluster) +
       epilogue.source(problem) + device_source("mbarrier.cuh") + device_source("matrix_operands.cuh") +
       warpgroup_instruction(tiling.columns(), configuration.text("precision"), LeftOperand::shared) +
-      device_source("implicit_gemm_sm90_geometry.h") + device_source("implicit_gemm_sm90.cuh");
+      device_source("implicit_gemm_sm90_geometry.h") + device_source("implicit_gemm_sm90_staging.cuh") +
+      device_source("implicit_gemm_sm90_output.cuh") + device_source("implicit_gemm_sm90.cuh");
   instance.packed_bytes = static_cast<std::size_t>(tiling.packed_weight_bytes()) +
                           4 * vectors * static_cast<std::size_t>(tiling.padded_channels());
   KernelLaunch pack{"implicit_gemm_sm90_pack", {1, 1, 1}, {256, 1, 1}, 0, {{Slot::parameter, 0}}};

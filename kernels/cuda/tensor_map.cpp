@@ -36,7 +36,9 @@ CUtensorMap encode(const TensorMap& map) {
 
 }  // namespace
 
-TensorMapArgument::TensorMapArgument(const TensorMap& map) : argument_(map.argument) {
+TensorMapArgument::TensorMapArgument(const CudaContext& context, const TensorMap& map)
+    : argument_(map.argument) {
+  const CudaContext::Scope scope(context);
   const CUtensorMap encoded = encode(map);
   std::memcpy(map_.data(), &encoded, sizeof encoded);
 }

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "kernels/cuda/driver.h"
+#include "kernels/cuda/cuda_context.h"
 #include "kernels/device.h"
 
 namespace knobwise {
@@ -12,9 +12,8 @@ namespace knobwise {
 /// The argument that a TensorMap becomes. Immutable; thread-safe.
 class TensorMapArgument {
  public:
-  /// Requires a context that is current. Throws TrialError (unsupported) if the driver makes no tensor maps
-  /// or not this one.
-  explicit TensorMapArgument(const TensorMap& map);
+  /// Throws TrialError (unsupported) if the driver makes no tensor maps or not this one.
+  TensorMapArgument(const CudaContext& context, const TensorMap& map);
 
   std::size_t argument() const { return argument_; }  ///< TensorMap::argument.
   /// The value for the tensor at this address, a multiple of 16.

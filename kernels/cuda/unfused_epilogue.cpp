@@ -80,12 +80,10 @@ bool UnfusedEpilogue::has_configurations(const Problem& problem, const DeviceInf
 
 std::optional<std::size_t> UnfusedEpilogue::find_fused_steps(const Problem& problem,
                                                              const DeviceInfo& device) const {
-  std::optional<std::size_t> most;
-  for (std::size_t count = problem.epilogue.size() + 1; count-- > 0;) {
+  const std::optional<std::size_t> most = most_steps(problem, device);
+  for (std::size_t count = most ? *most + 1 : 0; count-- > 0;) {
     const Problem head = first_steps(problem, count);
-    if (inner_.unsupported_reason(head, device)) continue;
-    if (has_configurations(head, device)) return count;
-    if (!most) most = count;
+    if (!inner_.unsupported_reason(head, device) && has_configurations(head, device)) return count;
   }
   return most;
 }

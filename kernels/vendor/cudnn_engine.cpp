@@ -53,14 +53,24 @@ void finalize(const Descriptor& descriptor) {
   check_cudnn(cudnn_library().BackendFinalize(descriptor.get()), "cudnnBackendFinalize");
 }
 
-/// Elements of one type; how many there are.
-std::int64_t get(const Descriptor& descriptor, Attribute name, AttributeType type, std::int64_t room,
-                 void* values) {
+/// Gives `count` elements of one type; the status.
+int ask(const Descriptor& descriptor, Attribute name, AttributeType type, std::int64_t room,
+        std::int64_t& count, void* values) {
+  return cudnn_library().BackendGetAttribute(descriptor.get(), static_cast<int>(name), static_cast<int>(type),
+                                             room, &count, values);
+}
+
+/// The one element that there is.
+void get(const Descriptor& descriptor, Attribute name, AttributeType type, void* value) {
   std::int64_t count = 0;
-  check_cudnn(cudnn_library().BackendGetAttribute(descriptor.get(), static_cast<int>(name),
-                                                  static_cast<int>(type), room, &count, values),
-              "cudnnBackendGetAttribute");
-  return count;
+  check_cudnn(ask(descriptor, name, type, 1, count, value), "cudnnBackendGetAttribute");
+}
+
+/// How many elements there are; none where cuDNN has no answer.
+std::int64_t find(const Descriptor& descriptor, Attribute name, AttributeType type, std::int64_t room,
+                  void* values) {
+  std::int64_t count = 0;
+  return ask(descriptor, name, type, room, count, values) == cudnn::kSuccess ? count : 0;
 }
 
 /// Packed, in the order n, c, spatial; channels last: n, spatial, c.
@@ -113,15 +123,6 @@ Descriptor operation(const CudnnConvolution& convolution, std::vector<Descriptor
   return made;
 }
 
-/// As get(), but nothing where cuDNN has no answer.
-std::int64_t find(const Descriptor& descriptor, Attribute name, AttributeType type, std::int64_t room,
-                  void* values) {
-  std::int64_t count = 0;
-  const int status = cudnn_library().BackendGetAttribute(descriptor.get(), static_cast<int>(name),
-                                                         static_cast<int>(type), room, &count, values);
-  return status == cudnn::kSuccess ? count : 0;
-}
-
 /// The engine configurations that a mode of the heuristics proposes, the best first.
 std::vector<Descriptor> proposals(const Descriptor& graph, int mode) {
   const Descriptor heuristic = make(DescriptorType::engine_heuristic);
@@ -143,7 +144,7 @@ std::vector<Descriptor> proposals(const Descriptor& graph, int mode) {
 Descriptor engine_of(const Descriptor& config) {
   const Descriptor engine = make(DescriptorType::engine);
   void* raw = engine.get();
-  get(config, Attribute::config_engine, AttributeType::descriptor, 1, &raw);
+  get(config, Attribute::config_engine, AttributeType::descriptor, &raw);
   return engine;
 }
 
@@ -170,7 +171,7 @@ std::vector<Descriptor> suitable(const Descriptor& graph, CudnnArithmetic arithm
     for (Descriptor& config : proposals(graph, mode)) {
       const Descriptor engine = engine_of(config);
       std::int64_t index = -1;
-      get(engine, Attribute::engine_global_index, AttributeType::int64, 1, &index);
+      get(engine, Attribute::engine_global_index, AttributeType::int64, &index);
       proposed.insert(index);
       if (!before.contains(index) && suits(engine, arithmetic)) found.push_back(std::move(config));
     }
@@ -198,7 +199,7 @@ CudnnEngine::CudnnEngine(cudnn::Handle handle, const CudnnConvolution& convoluti
   set(plan_, Attribute::plan_engine_config, config);
   finalize(plan_);
   std::int64_t bytes = 0;
-  get(plan_, Attribute::plan_workspace_size, AttributeType::int64, 1, &bytes);
+  get(plan_, Attribute::plan_workspace_size, AttributeType::int64, &bytes);
   workspace_bytes_ = static_cast<std::size_t>(bytes);
   parts_.insert(parts_.end(), {graph, config});
 }
