@@ -204,15 +204,19 @@ CudnnEngine::CudnnEngine(cudnn::Handle handle, const CudnnConvolution& convoluti
   parts_.insert(parts_.end(), {graph, config});
 }
 
-void CudnnEngine::run(const void* x, const void* w, void* y, void* workspace) const {
-  const std::int64_t uids[] = {kUidX, kUidW, kUidY};
-  const void* const pointers[] = {x, w, y};
-  const Descriptor pack = make(DescriptorType::variant_pack);
-  set(pack, Attribute::pack_data_pointers, AttributeType::pointer, 3, pointers);
-  set(pack, Attribute::pack_unique_ids, AttributeType::int64, 3, uids);
-  set(pack, Attribute::pack_workspace, AttributeType::pointer, 1, &workspace);
-  finalize(pack);
-  check_cudnn(cudnn_library().BackendExecute(handle_, plan_.get(), pack.get()), "cudnnBackendExecute");
+void CudnnEngine::run(const void* x, const void* w, void* y, void* workspace) {
+  const std::array<const void*, 4> pointers{x, w, y, workspace};
+  if (!pack_ || pointers != packed_) {
+    const std::int64_t uids[] = {kUidX, kUidW, kUidY};
+    const Descriptor pack = make(DescriptorType::variant_pack);
+    set(pack, Attribute::pack_data_pointers, AttributeType::pointer, 3, pointers.data());
+    set(pack, Attribute::pack_unique_ids, AttributeType::int64, 3, uids);
+    set(pack, Attribute::pack_workspace, AttributeType::pointer, 1, &workspace);
+    finalize(pack);
+    pack_ = pack;
+    packed_ = pointers;
+  }
+  check_cudnn(cudnn_library().BackendExecute(handle_, plan_.get(), pack_.get()), "cudnnBackendExecute");
 }
 
 }  // namespace knobwise

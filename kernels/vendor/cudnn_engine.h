@@ -1,6 +1,7 @@
 // A convolution by an engine of cuDNN's graph interface.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,8 +39,9 @@ class CudnnEngine {
               int rank);
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  /// Queues y = x * w on the handle's stream. Pointers are aligned to 16 bytes.
-  void run(const void* x, const void* w, void* y, void* workspace) const;
+  /// Queues y = x * w on the handle's stream. Pointers are aligned to 16 bytes. Allocates only where they are
+  /// other than the last time.
+  void run(const void* x, const void* w, void* y, void* workspace);
 
  private:
   using Descriptor = std::shared_ptr<void>;
@@ -48,6 +50,8 @@ class CudnnEngine {
   std::vector<Descriptor> parts_;  // that the plan refers to
   Descriptor plan_;
   std::size_t workspace_bytes_ = 0;
+  std::array<const void*, 4> packed_{};  // x, w, y and the workspace that pack_ names
+  Descriptor pack_;
 };
 
 }  // namespace knobwise

@@ -55,6 +55,24 @@ TEST_F(CudnnGpuTest, EveryConfigurationThatRunsIsRight) {
   }
 }
 
+// What an engine keeps of the last tensors is not used for others.
+TEST_F(CudnnGpuTest, AnEngineRunsOnTheTensorsOfTheCall) {
+  const Problem problem = Problem::parse(kSmallProblems[0]);
+  const Configuration engine =
+      Configuration::from_json(R"({"algorithm": "engine_0", "precision": "tf32", "format": "nchw"})");
+  const auto executable = cudnn_family().create_builtin(problem, engine, device());
+  DeviceTensors first(device(), problem), second(device(), problem);
+  for (std::uint64_t seed : {1, 2}) {
+    for (DeviceTensors* tensors : {&first, &second, &second}) {
+      tensors->fill(Distribution::uniform, seed);
+      tensors->run(*executable);
+      const ErrorMetrics metrics = tensors->verify();
+      EXPECT_EQ(metrics.nans, 0);
+      EXPECT_LE(metrics.rel_fro, bound_of(problem, engine));
+    }
+  }
+}
+
 TEST_F(CudnnGpuTest, RunsTheReferenceProblems) {
   for (const char* line : kReferenceProblems) {
     const Problem problem = Problem::parse(line);
