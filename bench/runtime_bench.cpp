@@ -370,12 +370,14 @@ void bench_memory(const Place& place) {
   row("memory of a further plan of it, prepared", fmt::format("{} B", further));
 }
 
+// Medians over rounds.
 struct InTurn {
-  double itself_us = 0, dispatched_us = 0;
+  double itself_us = 0, dispatched_us = 0, ratio = 0;
 };
 
-// Times a plan's configuration, loaded as for a trial, and the plan, on the same inputs: the medians of three
-// rounds in turn.
+// Times a plan's configuration, loaded as for a trial, and the plan, on the same inputs, in rounds of both:
+// each comes first in every other round. Before each the device rests, as one that works for long may be
+// slowed down to keep within its power, and then works for a moment, as it is slow at first.
 InTurn time_beside_itself(Plan& plan, const Place& place) {
   const std::unique_ptr<Device> device = open_device(place.device);
   const Problem problem = plan.problem();
@@ -399,14 +401,28 @@ InTurn time_beside_itself(Plan& plan, const Place& place) {
   plan.prepare(tensors.parameters);
   const std::unique_ptr<Executable> dispatched = cli::executable_of(plan);
   TimingOptions options;
-  options.max_seconds = 0.3;
-  std::array<std::vector<double>, 2> times;
-  for (int round = 0; round < 3; ++round) {
-    times[0].push_back(device->time(*itself, tensors.buffers, options).summary_us);
-    times[1].push_back(device->time(*dispatched, tensors.buffers, options).summary_us);
+  options.max_seconds = 0.1;
+  const auto time = [&](Executable& executable) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    for (const auto begin = Clock::now(); seconds_since(begin) < 0.02; device->synchronize())
+      executable.run(tensors.buffers, nullptr);
+    return device->time(executable, tensors.buffers, options).summary_us;
+  };
+  std::array<std::vector<double>, 3> rounds;
+  for (int round = 0; round < 6; ++round) {
+    double alone = 0, through = 0;
+    if (round % 2 == 0) {
+      alone = time(*itself);
+      through = time(*dispatched);
+    } else {
+      through = time(*dispatched);
+      alone = time(*itself);
+    }
+    rounds[0].push_back(alone);
+    rounds[1].push_back(through);
+    rounds[2].push_back(through / alone);
   }
-  for (std::vector<double>& rounds : times) std::ranges::sort(rounds);
-  return {times[0][1], times[1][1]};
+  return {median(rounds[0]), median(rounds[1]), median(rounds[2])};
 }
 
 // Every problem on record: its first plan in a new process, and its time through the library against that of
@@ -426,8 +442,8 @@ void bench_dispatched(Place place) {
       const Steps steps = measure_process(place, "first-plan", 5);
       const bool stored_code = of(steps, "stored code") == 1;
       fmt::print("{:<40.38}{:>11.2f} us{:>11.2f} us{:>11.2f} us{:>+9.1f}%  {:.2f} ms, {}\n", record.line,
-                 stored, now.itself_us, now.dispatched_us, 100 * (now.dispatched_us / now.itself_us - 1),
-                 first_plan_ms(steps), stored_code ? "stored code" : "no stored code");
+                 stored, now.itself_us, now.dispatched_us, 100 * (now.ratio - 1), first_plan_ms(steps),
+                 stored_code ? "stored code" : "no stored code");
       if (stored_code) fmt::print("  {}\n", tell_parts(steps, measure_process(place, "first-plan-parts", 5)));
     } catch (const UserError& error) {
       fmt::print("{:<40.38}{}\n", record.line, error.what());
