@@ -94,10 +94,8 @@ std::vector<WeighedProblem> read_weighed_designs(const std::filesystem::path& pa
     for (const ordered_json& entry : ordered_json::parse(file)) {
       WeighedProblem problem{entry.at("label"), Problem::parse(entry.at("problem").get<std::string>()), {}};
       for (const ordered_json& design : entry.at("designs")) {
-        WeighedDesign read{design.at("name"), design.value("family", ""), design.value("note", ""), {}};
-        if (design.contains("knobs"))
-          read.knobs = Configuration::from_json(design.at("knobs").dump()).knobs();
-        problem.designs.push_back(std::move(read));
+        problem.designs.push_back({design.at("name"), design.at("family"), design.value("note", ""),
+                                   Configuration::from_json(design.at("knobs").dump()).knobs()});
       }
       problems.push_back(std::move(problem));
     }

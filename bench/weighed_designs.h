@@ -10,7 +10,7 @@
 
 namespace knobwise {
 
-/// One design: the knobs that make it this one. One without a family cannot be expressed; `note` says why.
+/// One design: the knobs that make it this one, and what there is to say of it.
 struct WeighedDesign {
   std::string name, family, note;
   std::vector<std::pair<std::string, Value>> knobs;

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <thread>
 
+#include "bench/plain_conv_family.h"
 #include "bench/weighed_designs.h"
 #include "kernels/device.h"
 #include "search_spaces/user_error.h"
@@ -48,7 +49,6 @@ int measure(const std::string& database, const std::string& device, const std::s
     options.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     options.command_line = fmt::format("knobwise_weighed_designs {} {} {}", database, device, file);
     for (const WeighedDesign& design : problem.designs) {
-      if (design.family.empty()) continue;
       try {
         options.configurations.emplace_back(design.family,
                                             design_configuration(design, problem.problem, info));
@@ -68,8 +68,8 @@ int measure(const std::string& database, const std::string& device, const std::s
 }  // namespace knobwise
 
 int main(int argc, char** argv) {
-  if (!knobwise::families(knobwise::Backend::cuda).empty())
-    knobwise::register_family(knobwise::direct_conv_designs_family());
+  knobwise::register_family(knobwise::direct_conv_designs_family());
+  knobwise::register_family(knobwise::plain_conv_family());
   int status = 0;
   if (knobwise::test::served_as_worker(argc, argv, status)) return status;
   const auto argument = [&](int i, const char* otherwise) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include "bench/plain_conv_family.h"
 
 #include <algorithm>
 #include <fstream>
@@ -26,7 +27,10 @@ constexpr const char* kFile = "bench/weighed_designs.json";
 
 class WeighedDesigns : public testing::Test {
  protected:
-  static void SetUpTestSuite() { register_family(direct_conv_designs_family()); }
+  static void SetUpTestSuite() {
+    register_family(direct_conv_designs_family());
+    register_family(plain_conv_family());
+  }
 
   std::vector<WeighedProblem> problems_ = read_weighed_designs(kFile);
   DeviceInfo device_ = cuda_target_info(90);
@@ -51,16 +55,11 @@ TEST_F(WeighedDesigns, AreThoseOfTheFiveReferenceProblems) {
   }
 }
 
-TEST_F(WeighedDesigns, AreValidConfigurationsOrSayWhyNot) {
+TEST_F(WeighedDesigns, AreValidConfigurations) {
   for (const WeighedProblem& problem : problems_) {
     std::map<std::string, BoundSpace> spaces;
     for (const WeighedDesign& design : problem.designs) {
       SCOPED_TRACE(problem.label + " " + design.name);
-      if (design.family.empty()) {
-        EXPECT_FALSE(design.note.empty());
-        EXPECT_TRUE(design.knobs.empty());
-        continue;
-      }
       // cuDNN itself is not here.
       if (design.family == "cudnn") continue;
       try {
@@ -84,7 +83,7 @@ TEST_F(WeighedDesigns, AreValidConfigurationsOrSayWhyNot) {
 TEST_F(WeighedDesigns, AreToldApartByTheirKnobs) {
   for (const WeighedProblem& problem : problems_) {
     for (const WeighedDesign& design : problem.designs) {
-      if (design.family.empty() || design.family == "cudnn") continue;
+      if (design.family == "cudnn") continue;
       const Configuration configuration = design_configuration(design, problem.problem, device_);
       for (const WeighedDesign& other : problem.designs) {
         if (&other == &design || other.family != design.family) continue;
@@ -99,12 +98,35 @@ TEST_F(WeighedDesigns, Compile) {
   if (!nvrtc_problem().empty()) GTEST_SKIP() << nvrtc_problem();
   for (const WeighedProblem& problem : problems_) {
     for (const WeighedDesign& design : problem.designs) {
-      if (design.family != "direct_conv_designs") continue;
+      if (design.family != "direct_conv_designs" && design.family != "plain_conv") continue;
       SCOPED_TRACE(problem.label + " " + design.name);
-      const KernelInstance instance = direct_conv_designs_family().instantiate(
-          problem.problem, design_configuration(design, problem.problem, device_), device_);
+      const KernelInstance instance =
+          find_family(Backend::cuda, design.family)
+              ->instantiate(problem.problem, design_configuration(design, problem.problem, device_), device_);
       EXPECT_FALSE(cuda_compile(instance, device_).image.empty());
     }
+  }
+}
+
+TEST_F(WeighedDesigns, WrittenByHandFitTheDevice) {
+  for (const char* line : {"conv2d n=2 c=3 h=30 w=34 k=20 r=11 s=11 stride=4 pad=2 bias",
+                           "conv3d n=1 c=3 d=9 h=8 w=10 k=24 t=3 r=3 s=3 bias | min depth | softmax channel",
+                           "conv1d n=2 c=128 w=300 k=32 s=3 pad=1 | group_norm groups=4 eps=1e-5 affine"}) {
+    const Problem problem = Problem::parse(line);
+    const BoundSpace space = bind_space(plain_conv_family(), problem, device_);
+    ASSERT_GT(space.size(), 1000u);
+    for (std::uint64_t i = 0; i < space.size(); ++i) {
+      const Configuration configuration = space.configuration(i);
+      const plain_conv::Geometry g = plain_conv_geometry(problem, configuration);
+      // Besides, the sums of a norm take 128 bytes.
+      ASSERT_LE(4 * g.shared_elements() + 128, device_.shared_bytes_per_block) << configuration.to_json();
+      ASSERT_TRUE(g.threads() <= 1024 && g.threads() % 32 == 0) << configuration.to_json();
+    }
+  }
+  for (const char* line :
+       {"conv2d n=1 c=4 h=8 w=8 k=4 r=3 s=3 groups=2", "conv1d n=1 c=4 w=8 k=4 s=3 dtype=f16",
+        "conv1d n=1 c=4 w=8 k=4 s=3 | residual", "conv1d n=1 c=4 w=800 k=4 s=200"}) {
+    EXPECT_TRUE(plain_conv_family().unsupported_reason(Problem::parse(line), device_)) << line;
   }
 }
 
