@@ -11,7 +11,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -20,8 +19,10 @@
 #include "db/store.h"
 #include "kernels/code_cache.h"
 #include "kernels/device.h"
+#include "search_spaces/user_error.h"
 #include "tests/tuner/narrowed_family.h"
 #include "tests/tuner/self_worker.h"
+#include "tests/tuner/temporary_folder.h"
 #include "tuner/session.h"
 
 namespace knobwise {
@@ -153,10 +154,9 @@ double print(const Store& store, const SessionResult& result, const std::string&
 
 // One session in a folder of its own, which goes away with it.
 double run(const Task& task, std::int64_t trials, int jobs, bool overlap) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "knobwise-XXXXXX").string();
-  const std::filesystem::path folder = mkdtemp(pattern.data());
+  const test::TemporaryFolder folder;
   setenv("KNOBWISE_CACHE", (folder / "cache").c_str(), 1);
-  setenv(kNonce, folder.filename().string().substr(9).c_str(), 1);
+  setenv(kNonce, std::to_string(std::chrono::system_clock::now().time_since_epoch().count()).c_str(), 1);
   if (task.family == "simulated")  // else every worker's first configuration would run the compiler
     CodeCache().get_or_compile(simulated_family(false).instantiate(task.problem, {}, task.device.info),
                                task.device.info);
@@ -170,15 +170,10 @@ double run(const Task& task, std::int64_t trials, int jobs, bool overlap) {
   options.overlap = overlap;
   options.timing = task.timing;
   options.accuracy = AccuracyRequirement::parse("allclose");
-  double rate = 0;
-  {
-    Store store = Store::open(folder / "bench.db", Store::Mode::read_write);
-    Silent listener;
-    const SessionResult result = tune(store, task.problem, options, listener).front();
-    rate = print(store, result, overlap ? fmt::format("pipeline, {} jobs", jobs) : "one after the other");
-  }
-  std::filesystem::remove_all(folder);
-  return rate;
+  Store store = Store::open(folder / "bench.db", Store::Mode::read_write);
+  Silent listener;
+  const SessionResult result = tune(store, task.problem, options, listener).front();
+  return print(store, result, overlap ? fmt::format("pipeline, {} jobs", jobs) : "one after the other");
 }
 
 int bench(const std::string& device, std::int64_t trials, int jobs, std::int64_t sequential_trials,
@@ -204,10 +199,20 @@ int main(int argc, char** argv) {
   knobwise::register_families(argument(1, "") == "worker" && argument(2, "") == "compile");
   int status = 0;
   if (knobwise::test::served_as_worker(argc, argv, status)) return status;
+  const std::string device = argument(1, "best");
+  const long long trials = std::atoll(argument(2, "32").c_str()),
+                  sequential = std::atoll(argument(4, "0").c_str());
+  const int jobs = std::atoi(argument(3, "0").c_str());
+  if (argc > 6 || device.starts_with('-') || trials < 1 || sequential < 0 || jobs < 0) {
+    std::cerr << "usage: knobwise_evaluation_bench [device=best] [trials=32] [jobs=all cores] "
+                 "[sequential trials=as many] [problem]\n";
+    return 2;
+  }
   try {
-    return knobwise::bench(argument(1, "best"), std::atoll(argument(2, "32").c_str()),
-                           std::atoi(argument(3, "0").c_str()), std::atoll(argument(4, "0").c_str()),
-                           argument(5, ""));
+    return knobwise::bench(device, trials, jobs, sequential, argument(5, ""));
+  } catch (const knobwise::UserError& error) {
+    std::cerr << "knobwise_evaluation_bench: " << error.what() << "\n";
+    return 2;
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

@@ -54,6 +54,9 @@ class Problem:
         self.groups = int(options.pop("groups", 1))
         if options:
             raise ValueError(f"'{next(iter(options))}=' in '{line}' is not supported here")
+        extents = (self.n, self.c, self.k, *self.size, *self.filter, *self.stride, *self.dilation, self.groups)
+        if min(extents) < 1 or self.c % self.groups:
+            raise ValueError(f"'{line}': extents are positive, and groups divide the channels")
         self.steps = [step.split() for step in steps]
         self.fan_in = self.c // self.groups * math.prod(self.filter)
 
@@ -336,6 +339,12 @@ def main():
             print_operands(Problem(arguments.print_operands), arguments.seed)
             return 0
         problems = read_problems(arguments.file)
+        if not problems:
+            raise ValueError(f"{arguments.file}: no problems in it; give one problem a line")
+        if not 0 < arguments.max_time < math.inf:
+            raise ValueError(f"--max-time {arguments.max_time}: give a positive number of seconds")
+        if arguments.json:
+            arguments.json.touch()  # before anything is measured
     except (OSError, ValueError) as error:
         print(f"pytorch_reference.py: {error}", file=sys.stderr)
         return 2

@@ -88,8 +88,9 @@ class ReferenceBench {
       if (row.ours || row.vendor) {
         comparison.rows.push_back(row);
       } else {
-        std::cerr << fmt::format("{} {}: no current result is stored; knobwise tune '{}' --accuracy {}\n",
-                                 comparison.label, accuracy, problem.to_string(), accuracy);
+        std::cerr << fmt::format(
+            "{} {}: no current result is stored; knobwise tune '{}' --accuracy {} --device {} --db {}\n",
+            comparison.label, accuracy, problem.to_string(), accuracy, device_, store_.path().string());
       }
     }
     if (!comparison.rows.empty()) measure(comparison);
@@ -256,7 +257,7 @@ int main(int argc, char** argv) {
   const auto argument = [&](int i, const char* otherwise) {
     return std::string(argc > i ? argv[i] : otherwise);
   };
-  if (argc < 2 || argc > 4) {
+  if (argc < 2 || argc > 4 || argument(1, "").starts_with('-')) {
     std::cerr << "usage: knobwise_reference_bench DB [device=best] [problems=bench/reference_problems.txt]\n";
     return knobwise::cli::kBadRequest;
   }

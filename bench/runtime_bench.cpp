@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <malloc.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -21,6 +20,7 @@
 #include <new>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -31,7 +31,9 @@
 #include "kernels/device.h"
 #include "kernels/tensors.h"
 #include "runtime/records.h"
+#include "search_spaces/user_error.h"
 #include "tests/runtime/record_trial.h"
+#include "tests/tuner/temporary_folder.h"
 #include "tuner/cli/plan_run.h"
 
 namespace {
@@ -294,11 +296,19 @@ int first_plan_parts(const Place& place) {
   return 0;
 }
 
+// As one word of a shell.
+std::string shell_word(std::string_view text) {
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 // The medians of what processes print.
 Steps measure_process(const Place& place, const std::string& what, int processes) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  const std::string command = fmt::format("'{}' {} '{}' '{}' '{}' '{}'", self, what, place.device,
-                                          place.folder.string(), place.database.string(), place.line);
+  std::string command = shell_word(std::filesystem::read_symlink("/proc/self/exe").string());
+  for (const std::string& argument :
+       {what, place.device, place.folder.string(), place.database.string(), place.line})
+    command += " " + shell_word(argument);
   std::vector<std::pair<std::string, std::vector<double>>> samples;
   for (int i = 0; i < processes; ++i) {
     FILE* pipe = popen(command.c_str(), "r");
@@ -460,22 +470,31 @@ int main(int argc, char** argv) try {
     if (arguments[0] == "first-plan") return first_plan(place);
     if (arguments[0] == "first-plan-parts") return first_plan_parts(place);
   }
-  std::string folder = (std::filesystem::temp_directory_path() / "knobwise-runtime-bench-XXXXXX").string();
-  if (!mkdtemp(folder.data())) throw std::runtime_error("no temporary folder can be made; set TMPDIR");
-  const Place place{arguments.empty() ? "cpu" : arguments[0], folder,
-                    std::filesystem::path(folder) / "bench.db"};
+  if (arguments.size() > 2 || (!arguments.empty() && arguments[0].starts_with('-')))
+    throw UserError("usage: knobwise_runtime_bench [device=cpu] [DB]");
+  const std::string name = arguments.empty() ? "cpu" : arguments[0];
+  const std::unique_ptr<Device> device = open_device(name);
+  std::filesystem::path stored;
+  if (arguments.size() > 1) {
+    stored = std::filesystem::absolute(arguments[1]);
+    if (Store::open(stored, Store::Mode::read_only).problems().empty())
+      throw UserError(
+          fmt::format("{}: holds no problem; fill it with `knobwise sweep --store-code`", arguments[1]));
+  }
+  const test::TemporaryFolder folder;
+  const Place place{name, folder / "", folder / "bench.db"};
   make_database(place);
-  const std::unique_ptr<Device> device = open_device(place.device);
   fmt::print("{} ({}), {} processors here\n{:<52}{:>14}  {:<12}{}\n", device->info().name, place.device,
              std::thread::hardware_concurrency(), "", "measured", "goal", "the field");
   bench_plans(place);
   bench_runs(place);
   bench_first_plan(place);
   bench_memory(place);
-  if (arguments.size() > 1)
-    bench_dispatched({place.device, place.folder, std::filesystem::absolute(arguments[1])});
-  std::filesystem::remove_all(folder);
+  if (!stored.empty()) bench_dispatched({place.device, place.folder, stored});
   return 0;
+} catch (const UserError& error) {
+  fmt::print(stderr, "knobwise_runtime_bench: {}\n", error.what());
+  return 2;
 } catch (const std::exception& error) {
   fmt::print(stderr, "knobwise_runtime_bench: {}\n", error.what());
   return 1;

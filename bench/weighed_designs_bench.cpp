@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
   const auto argument = [&](int i, const char* otherwise) {
     return std::string(argc > i ? argv[i] : otherwise);
   };
-  if (argc < 2 || argc > 4) {
+  if (argc < 2 || argc > 4 || argument(1, "").starts_with('-')) {
     std::cerr << "usage: knobwise_weighed_designs DB [device=best] [designs=bench/weighed_designs.json]\n";
     return knobwise::cli::kBadRequest;
   }

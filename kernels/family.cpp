@@ -86,6 +86,15 @@ BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const 
   return declared_space(family).bind(space_names(family, problem, device));
 }
 
+std::optional<Configuration> default_configuration(const KernelFamily& family, const Problem& problem,
+                                                   const DeviceInfo& device) {
+  const Names names = space_names(family, problem, device);
+  if (auto configuration = declared_space(family).valid_default(names)) return configuration;
+  const BoundSpace space = declared_space(family).bind(names);
+  if (space.empty()) return std::nullopt;
+  return space.configuration(space.default_index());
+}
+
 std::optional<std::string> KernelFamily::violation(const Problem& problem, const Configuration& configuration,
                                                    const DeviceInfo& device) const {
   return declared_space(*this).violation(configuration, space_names(*this, problem, device));

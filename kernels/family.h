@@ -143,6 +143,11 @@ const SearchSpace& declared_space(const KernelFamily& family);
 /// Binds the family's space to the problem and device.
 BoundSpace bind_space(const KernelFamily& family, const Problem& problem, const DeviceInfo& device);
 
+/// What the space bound to the problem and device has for its default_index(); nothing if it is empty.
+/// Requires a supported problem. Far cheaper than binding where every knob can have its default.
+std::optional<Configuration> default_configuration(const KernelFamily& family, const Problem& problem,
+                                                   const DeviceInfo& device);
+
 /// Every family of a backend, reference last. The objects live as long as the program.
 const std::vector<const KernelFamily*>& families(Backend backend);
 /// Null if there is none of that name.

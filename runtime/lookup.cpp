@@ -238,8 +238,9 @@ std::vector<Core::Proposal> Core::defaults(const PlanKey& key, Provenance step,
       pass_over(*family, *reason);
       continue;
     }
-    const BoundSpace space = bind_space(*family, key.problem(), device_->info());
-    if (space.empty()) {
+    std::optional<Configuration> configuration =
+        default_configuration(*family, key.problem(), device_->info());
+    if (!configuration) {
       pass_over(*family, "no configuration meets its constraints");
       continue;
     }
@@ -247,7 +248,7 @@ std::vector<Core::Proposal> Core::defaults(const PlanKey& key, Provenance step,
     proposal.family = family;
     proposal.verified = reference && rounding_meets(effective_accuracy(key.problem(), key.requirement()),
                                                     key.problem().dtype);
-    proposal.description.configuration = space.configuration(space.default_index());
+    proposal.description.configuration = std::move(*configuration);
     proposal.description.provenance = step;
     found.push_back(std::move(proposal));
   }

@@ -268,6 +268,12 @@ Knob SearchSpace::bind_knob(const KnobDeclaration& declaration, const Names& con
   });
 }
 
+std::uint32_t SearchSpace::bind_default(const KnobDeclaration& declaration, const Knob& knob,
+                                        const Names& constants) const {
+  return at_place(fmt::format("{}: knob `{}`", source_, declaration.name),
+                  [&] { return default_position(declaration, knob, constants); });
+}
+
 BoundSpace SearchSpace::bind(const Names& constants) const {
   auto data = std::make_shared<BoundSpace::Data>();
   data->name = name_;
@@ -275,8 +281,7 @@ BoundSpace SearchSpace::bind(const Names& constants) const {
   data->constants = constants;
   for (const KnobDeclaration& declaration : knobs_) {
     data->knobs.push_back(bind_knob(declaration, constants));
-    at_place(fmt::format("{}: knob `{}`", source_, declaration.name),
-             [&] { data->defaults.push_back(default_position(declaration, data->knobs.back(), constants)); });
+    data->defaults.push_back(bind_default(declaration, data->knobs.back(), constants));
   }
   const ConstraintCompiler compiler(data->knobs, constants);
   for (std::size_t i = 0; i < constraints_.size(); ++i) {
@@ -294,6 +299,18 @@ std::optional<std::string> SearchSpace::violation(const Configuration& configura
   knobs.reserve(knobs_.size());
   for (const KnobDeclaration& declaration : knobs_) knobs.push_back(bind_knob(declaration, constants));
   return violation_of(knobs, constraints_, constants, configuration);
+}
+
+std::optional<Configuration> SearchSpace::valid_default(const Names& constants) const {
+  std::vector<Knob> knobs;
+  std::vector<std::pair<std::string, Value>> defaults;
+  for (const KnobDeclaration& declaration : knobs_) {
+    const Knob& knob = knobs.emplace_back(bind_knob(declaration, constants));
+    defaults.emplace_back(knob.name, knob.values[bind_default(declaration, knob, constants)]);
+  }
+  Configuration configuration(std::move(defaults));
+  if (violation_of(knobs, constraints_, constants, configuration)) return std::nullopt;
+  return configuration;
 }
 
 }  // namespace knobwise

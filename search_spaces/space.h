@@ -71,9 +71,14 @@ class SearchSpace {
   /// configurations are not looked for.
   std::optional<std::string> violation(const Configuration& configuration, const Names& constants = {}) const;
 
+  /// The configuration of every knob's default; nothing if that is not valid. At the cost of violation().
+  std::optional<Configuration> valid_default(const Names& constants = {}) const;
+
  private:
   void validate() const;
   Knob bind_knob(const KnobDeclaration& declaration, const Names& constants) const;
+  std::uint32_t bind_default(const KnobDeclaration& declaration, const Knob& knob,
+                             const Names& constants) const;
 
   std::string name_;
   std::string source_;

@@ -156,6 +156,7 @@ void ReferenceBuilder::add_reduction(std::size_t index) {
         return {extents.w, 1};
     }
   }();
+  if (extent == 1) return;  // the values stay as they are
   const std::string from = current();
   which_ = 1 - which_;
   add_kernel(fmt::format("kw_step{}", index),

@@ -419,7 +419,7 @@ class OnednnFamily : public KernelFamily {
     return std::nullopt;
   }
   std::string_view space_json() const override { return vendor_spaces().front().second; }
-  std::string source_hash() const override { return "onednn-4-" + library().version; }
+  std::string source_hash() const override { return "onednn-5-" + library().version; }
   bool builtin() const override { return true; }
   std::unique_ptr<Executable> create_builtin(const Problem& problem, const Configuration& configuration,
                                              Device&) const override {

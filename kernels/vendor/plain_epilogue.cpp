@@ -74,8 +74,9 @@ KW_CLONES double squared_distance(const float* x, std::int64_t count, float mean
   return total;
 }
 
-KW_CLONES void scale_and_shift(float* x, std::int64_t count, float scale, float shift) {
-  for (std::int64_t i = 0; i < count; ++i) x[i] = x[i] * scale + shift;
+// The mean is taken off first: with a small variance the scale is large, and nothing may cancel after it.
+KW_CLONES void scale_about(float* x, std::int64_t count, float mean, float scale, float shift) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] = (x[i] - mean) * scale + shift;
 }
 
 /// Null if the problem has no such parameter.
@@ -104,8 +105,8 @@ void normalise(const Problem& problem, std::size_t step, const Buffers& buffers,
       for (std::int64_t c = 0; c < channels; ++c) {
         const std::int64_t channel = g % groups * channels + c;
         const double gain = factor * (scale ? scale[channel] : 1.0f);
-        scale_and_shift(x + c * plane, plane, static_cast<float>(gain),
-                        static_cast<float>((shift ? shift[channel] : 0.0f) - mean * gain));
+        scale_about(x + c * plane, plane, static_cast<float>(mean), static_cast<float>(gain),
+                    shift ? shift[channel] : 0.0f);
       }
     }
   });

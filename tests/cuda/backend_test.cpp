@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <random>
+#include <regex>
 #include <set>
 
 #include "kernels/accuracy.h"
@@ -97,6 +98,23 @@ TEST(CudaFamilies, SpacesOfTheUntunedFamiliesBindToEveryProblem) {
   }
 }
 
+TEST(CudaFamilies, DefaultsAreThoseOfTheBoundSpaces) {
+  const DeviceInfo device = cuda_target_info(90);
+  for (const KernelFamily* family : cuda_families()) {
+    for (const char* line : kSmallProblems) {
+      const Problem problem = Problem::parse(line);
+      if (family->unsupported_reason(problem, device)) continue;
+      const BoundSpace space = bind_space(*family, problem, device);
+      const auto configuration = default_configuration(*family, problem, device);
+      ASSERT_EQ(configuration.has_value(), !space.empty()) << family->name() << " " << line;
+      if (configuration) {
+        EXPECT_EQ(configuration->to_json(), space.configuration(space.default_index()).to_json())
+            << family->name() << " " << line;
+      }
+    }
+  }
+}
+
 TEST(ErrorSums, MeanWhatTheErrorAccumulatorMeans) {
   std::mt19937_64 random(5);
   std::normal_distribution<double> normal;
@@ -143,6 +161,33 @@ TEST(CudaReference, LongBatchesRunInChunksOfBoundedScratch) {
   // 32 samples of 32 MB fit: three chunks of convolution, relu, store and the step to the next, after one
   // begin.
   EXPECT_EQ(instance.run.size(), 1u + 3 * 4);
+}
+
+TEST(CudaReference, EveryTensorOfAStepLiesInTheWorkspace) {
+  // Where a step reads and writes, and the extents that it reads.
+  const std::regex step(
+      R"((reduce|store|softmax|normalise|pointwise)\(workspace, (\d+)ll, (?:(\d+)ll, )?Shape\{(\d+), (\d+), (\d+), (\d+)\})");
+  std::vector<std::string> lines(std::begin(kSmallProblems), std::end(kSmallProblems));
+  lines.insert(lines.end(), {"conv2d n=256 c=64 h=130 w=130 k=1 r=3 s=3 | max channel",
+                             "conv3d n=1 c=3 d=3 h=8 w=8 k=64 t=3 r=3 s=3 | sum depth | relu",
+                             "conv2d n=4 c=8 h=1 w=66 k=32 r=1 s=3 | mean height | softmax channel",
+                             "conv2d n=4 c=8 h=1 w=66 k=32 r=1 s=3 | mean height | max channel | min width"});
+  for (const std::string& line : lines) {
+    const Problem problem = Problem::parse(line);
+    const KernelInstance instance = float64_reference(problem);
+    int steps = 0;
+    for (std::sregex_iterator found(instance.source.begin(), instance.source.end(), step), end; found != end;
+         ++found, ++steps) {
+      const std::smatch& match = *found;
+      std::size_t bytes = 8 * static_cast<std::size_t>(problem.n);
+      for (std::size_t i = 4; i < 8; ++i) bytes *= std::stoull(match[i]);
+      EXPECT_LE(std::stoull(match[2]) + bytes, instance.workspace_bytes) << line << ": " << match[0];
+      if (match[3].matched) {
+        EXPECT_LT(std::stoull(match[3]), instance.workspace_bytes) << line << ": " << match[0];
+      }
+    }
+    EXPECT_GE(steps, 1) << line;
+  }
 }
 
 }  // namespace

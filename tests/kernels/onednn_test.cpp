@@ -56,6 +56,7 @@ const char* const kProblems[] = {
     "conv2d n=2 c=16 h=12 w=13 k=32 r=3 s=3 pad=1 | relu",
     "conv2d n=2 c=6 h=9 w=9 k=9 r=3 s=3 groups=3 dilation=2 bias | clamp -1 1 | sum width | mul 2",
     "conv1d n=2 c=4 w=30 k=8 s=3 | silu | instance_norm",
+    "conv2d n=2 c=2 h=1 w=1 k=4 r=1 s=1 bias | instance_norm affine",
     "conv2d n=2 c=5 h=12 w=13 k=7 r=3 s=3 layout=nhwc bias | hardswish",
     "conv3d n=1 c=4 d=5 h=6 w=7 k=8 t=2 r=2 s=2 layout=nhwc | gelu",
     "conv2d n=2 c=16 h=9 w=9 k=16 r=3 s=3 | mul 2 | mul 3 | add 1 | div 7",

@@ -161,6 +161,13 @@ TEST_P(SpaceProperty, HoldsExactlyTheConfigurationsThatListingFinds) {
       EXPECT_EQ(space.violation(all.configuration(index)).has_value(), !valid.contains(positions));
       EXPECT_EQ(declared.violation(all.configuration(index)), space.violation(all.configuration(index)));
     }
+    const Configuration defaults = all.configuration(all.default_index());
+    const auto valid_default = declared.valid_default();
+    EXPECT_EQ(valid_default.has_value(), !space.violation(defaults).has_value());
+    if (valid_default) {
+      EXPECT_EQ(valid_default->to_json(), defaults.to_json());
+      EXPECT_EQ(space.configuration(space.default_index()).to_json(), defaults.to_json());
+    }
   }
 }
 

@@ -55,6 +55,18 @@ TEST_F(GivenConfigurations, OfTheSameKindAreTriedOnce) {
   EXPECT_EQ(tune().evaluated, 1);
 }
 
+TEST_F(GivenConfigurations, MayGiveZerosThatHaveNoRelativeError) {
+  problem_ =
+      Problem::parse("conv2d n=1 c=3 h=9 w=9 k=6 r=3 s=3 bias | instance_norm | mean height | mean width");
+  for (auto& [name, configuration] : options_.configurations) {
+    const KernelFamily& family = *find_family(Backend::cpu, name);
+    configuration = default_configuration(family, problem_, options_.devices.front().info).value();
+  }
+  const SessionResult result = tune();
+  EXPECT_EQ(result.failed, 0);
+  for (const TrialRecord& trial : store_.session_trials(result.id)) EXPECT_EQ(trial.reason, "");
+}
+
 TEST_F(GivenConfigurations, MustBeInTheirSpace) {
   options_.configurations.emplace_back("direct_conv", Configuration({{"colour", Value(std::int64_t{1})}}));
   EXPECT_THROW(tune(), UserError);
