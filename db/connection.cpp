@@ -225,7 +225,7 @@ Connection open_writable(const fs::path& given) {
   }
 }
 
-Connection open_read_only(const fs::path& given) {
+Connection open_read_only(const fs::path& given, int busy_timeout_ms) {
   const fs::path path = checked_path(given);
   std::error_code error;
   if (!fs::exists(path, error)) {
@@ -235,7 +235,7 @@ Connection open_read_only(const fs::path& given) {
   }
   try {
     try {
-      SQLite::Database database(path.string(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
+      SQLite::Database database(path.string(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, busy_timeout_ms);
       require_no_log_on_network(database, path);
       return identify_for_reading(std::move(database), path);
     } catch (const SQLite::Exception& failure) {

@@ -24,7 +24,7 @@ Connection open_writable(const std::filesystem::path& path);
 
 /// Opens an existing database for reading, also where neither the file nor its folder can be written.
 /// Another version is accepted as it is: whether it has what this build reads shows later. Throws UserError.
-Connection open_read_only(const std::filesystem::path& path);
+Connection open_read_only(const std::filesystem::path& path, int busy_timeout_ms = kBusyTimeoutMs);
 
 /// Attaches an existing database under a name, only for reading, also where nothing can be written. Throws
 /// UserError as open_read_only() does, SQLite::Exception if `database` cannot attach more.

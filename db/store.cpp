@@ -34,11 +34,16 @@ int Store::latest_version() {
 }
 
 Store Store::open(const std::filesystem::path& path, Mode mode) {
-  const bool read_only = mode == Mode::read_only;
+  if (mode == Mode::read_only) return open_to_read(path, std::chrono::milliseconds(kBusyTimeoutMs));
+  return Store(std::unique_ptr<Impl>(
+      new Impl{.path = path, .read_only = false, .connection = open_writable(path), .statements = {}}));
+}
+
+Store Store::open_to_read(const std::filesystem::path& path, std::chrono::milliseconds patience) {
   Store store(
       std::unique_ptr<Impl>(new Impl{.path = path,
-                                     .read_only = read_only,
-                                     .connection = read_only ? open_read_only(path) : open_writable(path),
+                                     .read_only = true,
+                                     .connection = open_read_only(path, static_cast<int>(patience.count())),
                                      .statements = {}}));
   if (store.version() != latest_version()) store.require_readable();
   return store;

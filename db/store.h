@@ -1,6 +1,7 @@
 // The tuning database: one SQLite file, described in docs/schema.md.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -117,6 +118,9 @@ class Store {
   static int latest_version();
 
   static Store open(const std::filesystem::path& path, Mode mode);
+  /// For reading. Other processes' locks are waited for that long, here and later, then it is an error;
+  /// open() waits a minute.
+  static Store open_to_read(const std::filesystem::path& path, std::chrono::milliseconds patience);
 
   /// A private database that lives as long as the object.
   static Store in_memory();

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSuffix = ".kwc";
-constexpr std::uint64_t kMagic = 0x32306364736b776bull;  // changes with the layout of the file
+constexpr std::uint64_t kMagic = 0x33306364736b776bull;  // changes with the layout of the file
 
 // The file: this header, then the image.
 struct Header {
@@ -46,6 +46,12 @@ std::string key_of(const KernelInstance& instance, const DeviceInfo& target) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
+// Of the image under its key: under another name it is not what is asked for.
+std::uint64_t hash_of(const CompiledCode& code, const fs::path& path) {
+  const std::string key = path.stem().string();
+  return XXH3_64bits_withSeed(code.image.data(), code.image.size(), XXH3_64bits(key.data(), key.size()));
+}
+
 std::optional<CompiledCode> read_code(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   Header header;
@@ -56,7 +62,7 @@ std::optional<CompiledCode> read_code(const fs::path& path) {
   CompiledCode code;
   code.image.resize(header.image_bytes);
   if (!file.read(code.image.data(), static_cast<std::streamsize>(code.image.size()))) return std::nullopt;
-  if (XXH3_64bits(code.image.data(), code.image.size()) != header.image_hash) return std::nullopt;
+  if (hash_of(code, path) != header.image_hash) return std::nullopt;
   code.resources = header.resources;
   // Marks the file as used, for trim().
   fs::last_write_time(path, fs::file_time_type::clock::now(), error);
@@ -70,7 +76,7 @@ void write_code(const fs::path& path, const CompiledCode& code) {
   const fs::path temporary = fmt::format("{}.{}.{}", path.string(), getpid(), counter++);
   Header header;
   header.image_bytes = code.image.size();
-  header.image_hash = XXH3_64bits(code.image.data(), code.image.size());
+  header.image_hash = hash_of(code, path);
   header.resources = code.resources;
   {
     std::ofstream file(temporary, std::ios::binary);

@@ -48,12 +48,17 @@ class MachineLock {
 
 }  // namespace
 
-BackgroundTuner::BackgroundTuner(TuningSettings settings) : settings_(std::move(settings)) {
+BackgroundTuner::BackgroundTuner(TuningSettings settings)
+    : settings_(std::move(settings)), process_(getpid()) {
   const SignalsBlocked blocked;
   thread_ = std::jthread([this](std::stop_token stop) { serve(std::move(stop)); });
 }
 
 BackgroundTuner::~BackgroundTuner() = default;
+
+void EndTuner::operator()(BackgroundTuner* tuner) const {
+  if (tuner->process_ == getpid()) delete tuner;
+}
 
 std::string BackgroundTuner::key_of(const std::string& line, const AccuracyRequirement& accuracy) {
   return line + "\n" + accuracy.to_string();
@@ -65,6 +70,10 @@ void BackgroundTuner::ask(const Problem& problem, const AccuracyRequirement& acc
     const std::lock_guard lock(mutex_);
     const auto [entry, inserted] = statuses_.try_emplace(key_of(job.line, accuracy));
     if (!inserted) return;
+    if (process_ != getpid()) {
+      entry->second = {TuningState::failed, "the process that this one was forked from tunes, not this one"};
+      return;
+    }
     entry->second.state = TuningState::waiting;
     waiting_.push_back(std::move(job));
   }

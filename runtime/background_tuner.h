@@ -1,6 +1,8 @@
 // Tuning in the background: problems wait in a line, and one process at a time searches for one of them.
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
@@ -35,7 +37,7 @@ class BackgroundTuner {
   BackgroundTuner(const BackgroundTuner&) = delete;
   BackgroundTuner& operator=(const BackgroundTuner&) = delete;
 
-  /// Queues the problem unless it was asked for before.
+  /// Queues the problem unless it was asked for before. Fails in a child of the process that made this.
   void ask(const Problem& problem, const AccuracyRequirement& accuracy);
   TuningStatus status(const Problem& problem, const AccuracyRequirement& accuracy) const;
   /// What failed may be asked for again.
@@ -58,12 +60,21 @@ class BackgroundTuner {
   void set(const Job& job, TuningState state, std::string message);
   std::string device_name() const;
 
+  friend struct EndTuner;
+
   const TuningSettings settings_;
+  const pid_t process_;  // that has the thread
   mutable std::mutex mutex_;
   mutable std::condition_variable_any changed_;
   std::map<std::string, TuningStatus> statuses_;  // by key_of()
   std::deque<Job> waiting_;
   std::jthread thread_;  // last: it uses the others
+};
+
+/// Destroys a tuner where its thread is; a child that the process forked leaves it alone, as it would wait
+/// for ever.
+struct EndTuner {
+  void operator()(BackgroundTuner* tuner) const;
 };
 
 }  // namespace knobwise::runtime_detail

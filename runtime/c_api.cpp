@@ -35,6 +35,9 @@ knobwise_status fail(knobwise_status status, const char* message) {
     last_error[length] = message[length];
     ++length;
   }
+  // A message that is cut ends with a whole character of UTF-8.
+  if (message[length] != '\0')
+    while (length > 0 && (message[length] & 0xC0) == 0x80) --length;
   last_error[length] = '\0';
   return status;
 }

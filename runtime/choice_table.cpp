@@ -54,7 +54,19 @@ const Choice* ChoiceTable::insert(std::unique_ptr<Choice> choice) {
     present->period.store(period, std::memory_order_relaxed);
     return present;
   }
-  if (!present) ++slots->used;
+  if (present) {
+    // An answer of an earlier period, which plans may run, serves again.
+    const auto earlier = std::ranges::find_if(choices_, [&](const auto& kept) {
+      return kept->hash == choice->hash && kept->key == choice->key && kept->same_answer(*choice);
+    });
+    if (earlier != choices_.end()) {
+      (*earlier)->period.store(period, std::memory_order_relaxed);
+      slot.store(earlier->get(), std::memory_order_release);
+      return earlier->get();
+    }
+  } else {
+    ++slots->used;
+  }
   choice->period.store(period, std::memory_order_relaxed);
   choices_.push_back(std::move(choice));
   slot.store(choices_.back().get(), std::memory_order_release);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "runtime/key_bytes.h"
@@ -22,31 +23,38 @@ Core::Core(DispatcherOptions options)
       device_(open_device(options_.device)),
       code_cache_(options_.code_cache),
       verdicts_(code_cache_.folder()) {
-  open_layers();
+  refresh();
 }
 
-void Core::open_layers() {
-  layers_.clear();
-  const std::vector<std::string> said = std::exchange(notes_, {});
+std::pair<std::vector<Core::Layer>, std::vector<std::string>> Core::opened_layers() const {
+  // An application does not wait for a lock of another process as a command does.
+  constexpr std::chrono::milliseconds kPatience{2000};
+  std::vector<Layer> layers;
+  std::vector<std::string> notes;
   for (const std::filesystem::path& path : options_.databases) {
     try {
-      layers_.push_back({path, Store::open(path, Store::Mode::read_only)});
-      if (!layers_.back().store.has_results()) {
-        notes_.push_back(fmt::format("{} holds no results yet; 'knobwise tune' adds them", path.string()));
-      }
+      layers.push_back({path, Store::open_to_read(path, kPatience)});
+      if (!layers.back().store.has_results())
+        notes.push_back(fmt::format("{} holds no results yet; 'knobwise tune' adds them", path.string()));
     } catch (const std::exception& error) {
-      notes_.push_back(fmt::format("{}; lookups go on without it", error.what()));
+      notes.push_back(fmt::format("{}; lookups go on without it", error.what()));
     }
   }
-  if (options_.on_new_plan) return;
-  for (const std::string& note : notes_)
-    if (std::ranges::find(said, note) == said.end()) log_warning(note);
+  return {std::move(layers), std::move(notes)};
 }
 
 void Core::refresh() {
-  const std::lock_guard lock(mutex_);
-  open_layers();
-  choices_.begin_period();
+  const std::lock_guard one_at_a_time(refresh_mutex_);
+  auto [layers, notes] = opened_layers();
+  {
+    const std::lock_guard lock(mutex_);
+    layers_.swap(layers);
+    notes_.swap(notes);
+    choices_.begin_period();
+  }
+  if (options_.on_new_plan) return;
+  for (const std::string& note : notes_)  // which only a refresh changes
+    if (std::ranges::find(notes, note) == notes.end()) log_warning(note);
 }
 
 std::vector<std::string> Core::notes() const {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/store.h"
@@ -33,6 +34,7 @@ class Core {
   /// Thread-safe.
   PlanDescription describe(const Choice& choice) const;
 
+  /// Lookups go on meanwhile, from what was open before.
   void refresh();
   std::vector<std::string> notes() const;
   const DeviceInfo& info() const { return device_->info(); }
@@ -65,7 +67,8 @@ class Core {
   };
 
   KnownTexts known_texts(std::string problem_line) const;
-  void open_layers();
+  // The databases as they are now, and what there is to say of them.
+  std::pair<std::vector<Layer>, std::vector<std::string>> opened_layers() const;
   Decision decide(const PlanKey& key);
 
   // lookup.cpp
@@ -101,6 +104,7 @@ class Core {
   CodeCache code_cache_;
   Verdicts verdicts_;  // beside the code
   std::mutex device_mutex_;
+  std::mutex refresh_mutex_;  // taken before mutex_
   mutable std::mutex mutex_;  // layers, notes, and deciding
   std::vector<Layer> layers_;
   std::vector<std::string> notes_;

@@ -26,8 +26,9 @@ std::size_t place_of_thread() {
   return place;
 }
 
-std::unique_ptr<runtime_detail::BackgroundTuner> make_tuner(const DispatcherOptions& options,
-                                                            const DeviceInfo& device) {
+using TunerOwner = std::unique_ptr<runtime_detail::BackgroundTuner, runtime_detail::EndTuner>;
+
+TunerOwner make_tuner(const DispatcherOptions& options, const DeviceInfo& device) {
   const TuneOnMiss& tune = options.tune_on_miss;
   if (tune.seconds == 0) return nullptr;
   if (!(tune.seconds > 0 && std::isfinite(tune.seconds)) ||
@@ -35,12 +36,11 @@ std::unique_ptr<runtime_detail::BackgroundTuner> make_tuner(const DispatcherOpti
     throw UserError("tune_on_miss: give seconds above 0, and no negative limit");
   if (options.databases.empty())
     throw UserError("tune_on_miss: name a database that takes the results, the first of `databases`");
-  return std::make_unique<runtime_detail::BackgroundTuner>(
-      runtime_detail::TuningSettings{.options = tune,
-                                     .database = options.databases.front(),
-                                     .code_cache = options.code_cache,
-                                     .device = device,
-                                     .log = !options.on_new_plan});
+  return TunerOwner(new runtime_detail::BackgroundTuner({.options = tune,
+                                                         .database = options.databases.front(),
+                                                         .code_cache = options.code_cache,
+                                                         .device = device,
+                                                         .log = !options.on_new_plan}));
 }
 
 // Relative paths are those of now: an application may change its folder later.
@@ -91,7 +91,7 @@ struct [[gnu::visibility("hidden")]] Dispatcher::Impl {
   const runtime_detail::Choice* decide(const PlanKey& key);
 
   std::shared_ptr<runtime_detail::Core> core;
-  std::unique_ptr<runtime_detail::BackgroundTuner> tuner;  // null: no tuning
+  TunerOwner tuner;  // null: no tuning
   std::array<std::shared_ptr<runtime_detail::Core>, kHandles> handles;
 };
 

@@ -142,7 +142,12 @@ std::vector<Core::Proposal> Core::stored(Layer& layer, const std::string& line, 
       if (!proposal.family) continue;
       PlanDescription& description = proposal.description;
       description.configuration = Configuration::from_json(trial.configuration);
-      if (!fits(key, *proposal.family, description.configuration)) continue;
+      if (!fits(key, *proposal.family, description.configuration)) {
+        if (notes)
+          notes->push_back(fmt::format("{}: the stored {} {} is none for this problem and requirement",
+                                       layer.path.string(), family.name, trial.configuration));
+        continue;
+      }
       description.predicted_us = time_of(trial, layer.path);
       description.error = worst_of(trial.errors);
       description.database = layer.path.string();

@@ -1,11 +1,14 @@
 #include "kernels/cpu/machine.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -134,15 +137,28 @@ class Ends {
   iovec remote_[2];
 };
 
+// What lies between the ends.
+bool mapped(const void* data, std::size_t bytes) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<std::uintptr_t>(data) / page * page;
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(data) + bytes;
+  std::array<unsigned char, 16384> resident;  // of pages, which does not matter
+  for (std::uintptr_t at = first; at < end; at += page * resident.size()) {
+    const std::size_t length = std::min<std::size_t>(end - at, page * resident.size());
+    if (mincore(reinterpret_cast<void*>(at), length, resident.data()) != 0 && errno == ENOMEM) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool readable(const void* data, std::size_t bytes) {
-  return Ends(data, bytes).read();
+  return Ends(data, bytes).read() && mapped(data, bytes);
 }
 
 bool writable(const void* data, std::size_t bytes) {
   Ends ends(data, bytes);
-  return ends.read() && ends.write();  // what was there
+  return ends.read() && ends.write() && mapped(data, bytes);  // what was there is written
 }
 
 int quota_cpus() {

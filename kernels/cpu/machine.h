@@ -19,7 +19,8 @@ std::int64_t total_memory_bytes();
 /// Processors that a control group's quota pays for, rounded up; a large number without a quota.
 int quota_cpus();
 
-/// Whether this process can read the first and the last of the bytes; true where the system does not tell.
+/// Whether all of the bytes are mapped, and this process can read the first and the last of them; true where
+/// the system does not tell.
 bool readable(const void* data, std::size_t bytes);
 /// Likewise write, which it does with what is there.
 bool writable(const void* data, std::size_t bytes);

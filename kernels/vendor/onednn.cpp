@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,6 +47,7 @@ struct Library {
   std::string version;
   dnnl_engine_t engine = nullptr;
   dnnl_stream_t stream = nullptr;
+  int (*most_threads)() = nullptr;  // of its OpenMP
 };
 
 const Library& library() {
@@ -61,6 +64,7 @@ const Library& library() {
     KW_ONEDNN_FUNCTIONS(X)
 #undef X
     if (!l.missing.empty()) return l;
+    l.most_threads = reinterpret_cast<int (*)()>(dlsym(handle, "omp_get_max_threads"));
     const dnnl_version_t* version = l.dnnl_version();
     l.version = fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
     if (l.dnnl_engine_create(&l.engine, dnnl_cpu, 0) != dnnl_success ||
@@ -70,6 +74,19 @@ const Library& library() {
     return l;
   }());
   return loaded;
+}
+
+// OpenMP's threads are those of the process that started them: a child that it forks would wait for them for
+// ever.
+void require_threads() {
+  static std::atomic<pid_t> owner{0};
+  const pid_t self = getpid();
+  pid_t before = 0;
+  if (owner.compare_exchange_strong(before, self) || before == self) return;
+  if (library().most_threads && library().most_threads() == 1) return;
+  throw TrialError("launch_failed",
+                   "oneDNN ran in the process that this one was forked from, and its threads are not here: fork "
+                   "before the first plan that it serves, plan without it, or set OMP_NUM_THREADS=1");
 }
 
 void check(dnnl_status_t status, const char* what) {
@@ -289,12 +306,14 @@ class Convolution : public Executable {
 
   void prepare(const Buffers& buffers, Stream) override {
     if (!reorder_weights_->needed()) return;
+    require_threads();
     const std::lock_guard lock(mutex_);
     reorder_weights_->run(buffers.parameters[0], buffers.packed);
     check(library().dnnl_stream_wait(library().stream), "stream_wait");
   }
 
   void run(const Buffers& buffers, Stream) override {
+    require_threads();
     const std::lock_guard lock(mutex_);
     const Library& l = library();
     char* workspace = static_cast<char*>(buffers.workspace);
@@ -416,6 +435,10 @@ class OnednnFamily : public KernelFamily {
   std::optional<std::string> unsupported_reason(const Problem& problem, const DeviceInfo&) const override {
     if (!library().missing.empty()) return library().missing;
     if (problem.dtype != DType::f32) return "only f32 is offered through oneDNN";
+    // It goes through the padding element by element: a million take minutes.
+    constexpr std::int64_t kMostPadding = 32768;
+    if (std::ranges::any_of(problem.pad, [](std::int64_t pad) { return pad > kMostPadding; }))
+      return fmt::format("oneDNN is asked for a padding of at most {}", kMostPadding);
     return std::nullopt;
   }
   std::string_view space_json() const override { return vendor_spaces().front().second; }

@@ -280,6 +280,20 @@ TEST(CpuDevice, MoreMemoryThanThereIsNamesBothFigures) {
   }
 }
 
+// Else a second buffer is given what the first has not touched yet.
+TEST(CpuDevice, MemoryThatIsGivenIsNoLongerFree) {
+  const auto resident = [] {
+    std::ifstream file("/proc/self/statm");
+    std::int64_t total = 0, pages = 0;
+    file >> total >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  constexpr std::size_t kBytes = std::size_t{256} << 20;
+  const std::int64_t before = resident();
+  const auto buffer = cpu().allocate(kBytes, "a test");
+  EXPECT_GT(resident() - before, static_cast<std::int64_t>(kBytes * 9 / 10));
+}
+
 TEST(CpuDevice, MemoryIsAlignedAndWritable) {
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{100}, std::size_t{5} << 20}) {
     const auto buffer = cpu().allocate(bytes, "a test");

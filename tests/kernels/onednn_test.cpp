@@ -134,6 +134,15 @@ TEST_F(Onednn, DefaultConfigurationRunsEveryReferenceProblem) {
   }
 }
 
+TEST_F(Onednn, IsNotAskedForPaddingThatItTakesMinutesFor) {
+  const auto reason = [&](const char* line) {
+    return onednn_family().unsupported_reason(Problem::parse(line), device_.info());
+  };
+  EXPECT_TRUE(reason("conv2d n=1 c=2 h=3 w=3 k=2 r=2 s=2 stride=1000001 pad=1000000 dilation=1000001"));
+  EXPECT_TRUE(reason("conv1d n=1 c=1 w=3 k=1 s=1 stride=1000000000 pad=1000000000"));
+  EXPECT_FALSE(reason("conv1d n=1 c=1 w=3 k=1 s=1 stride=1000 pad=10000"));
+}
+
 TEST_F(Onednn, IntegersAreExactInDirectConvolution) {
   const Problem problem = Problem::parse("conv2d n=2 c=16 h=12 w=13 k=20 r=3 s=3 pad=1 bias | relu");
   const BoundSpace space = bind_space(onednn_family(), problem, device_.info());

@@ -86,6 +86,19 @@ TEST_F(CApiTest, MistakesAreStatusesWithMessages) {
   knobwise_close(dispatcher);
 }
 
+TEST_F(CApiTest, AMessageThatIsCutEndsWithAWholeCharacter) {
+  for (std::size_t shift = 0; shift < 3; ++shift) {
+    std::string device(shift, 'x');
+    for (int i = 0; i < 700; ++i) device += "\u20ac";  // of three bytes
+    knobwise_dispatcher* dispatcher = nullptr;
+    EXPECT_EQ(knobwise_open(nullptr, 0, device.c_str(), &dispatcher), KNOBWISE_INVALID_ARGUMENT);
+    const std::string message = knobwise_last_error();
+    ASSERT_GT(message.size(), 1000u);
+    ASSERT_LT(message.size(), 1024u);
+    EXPECT_TRUE(message.ends_with("\u20ac")) << message.substr(message.size() - 4);
+  }
+}
+
 TEST_F(CApiTest, NotesSayWhatIsWrongWithTheDatabases) {
   const std::string missing = (folder() / "missing.db").string(), empty = database("empty.db", {}).string();
   const char* databases[] = {missing.c_str(), empty.c_str()};

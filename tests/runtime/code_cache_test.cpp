@@ -73,6 +73,19 @@ TEST_F(CodeCacheTest, DamagedFilesAreCompiledAnew) {
   }
 }
 
+TEST_F(CodeCacheTest, AFileUnderAnotherNameIsCompiledAnew) {
+  const CodeCache cache(folder() / "code");
+  for (const char* source : {"one", "two"}) cache.get_or_compile(instance(source), machine().info);
+  const auto paths = files();
+  ASSERT_EQ(paths.size(), 2u);
+  std::filesystem::rename(paths[0], folder() / "kept");
+  std::filesystem::rename(paths[1], paths[0]);
+  std::filesystem::rename(folder() / "kept", paths[1]);
+  for (const char* source : {"one", "two"})
+    EXPECT_EQ(cache.get_or_compile(instance(source), machine().info).image, source);
+  EXPECT_EQ(machine().compiles, 4);
+}
+
 TEST_F(CodeCacheTest, AFolderThatCannotBeWrittenCostsOnlyTime) {
   std::ofstream(folder() / "file") << "in the way";
   const CodeCache cache(folder() / "file" / "code");

@@ -1,6 +1,7 @@
 // The whole runtime on real devices: the CPU, and a CUDA device where there is one.
 #include <gmock/gmock.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -173,6 +174,76 @@ TEST(HostMemory, ThatCannotBeReadOrWrittenIsRefused) {
   mprotect(constant, kBytes, PROT_READ | PROT_WRITE);
   EXPECT_THROW(run(plain + kBytes, constant + 16), UserError) << "its end cannot be written";
   run(constant + kBytes, constant);
+}
+
+TEST(HostMemory, WithAHoleIsRefused) {
+  Dispatcher dispatcher({.device = "cpu", .on_new_plan = [](const PlanDescription&) {}});
+  Plan plan = dispatcher.plan("conv1d n=1 c=1 w=8192 k=1 s=1", {.allow = {Provenance::reference}});
+  const auto memory = [&] {
+    void* const data =
+        mmap(nullptr, plan.input_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(data, MAP_FAILED);
+    return static_cast<char*>(data);
+  };
+  char* const whole = memory();
+  char* const other = memory();
+  char* const torn = memory();
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  ASSERT_GT(plan.input_bytes(), 3 * page);
+  munmap(torn + page, page);
+  plan.prepare({{whole, 4}});
+  const auto run = [&](char* input, char* output) {
+    plan.run({input, plan.input_bytes()}, {output, plan.output_bytes()});
+  };
+  EXPECT_THROW(run(torn, other), UserError);
+  EXPECT_THROW(run(whole, torn), UserError);
+  run(whole, other);
+}
+
+// What a child does with what its parent made, in time; the exit status, or -1.
+template <class Action>
+int in_child(Action action) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(action());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Fork, AChildRunsThePlansOfItsParentOrIsToldThatItCannot) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer ends a forked child that starts threads";
+#endif
+  const auto folder = std::filesystem::temp_directory_path() / ("knobwise-fork-" + std::to_string(getpid()));
+  {
+    Dispatcher dispatcher(
+        {.device = "cpu", .code_cache = folder, .on_new_plan = [](const PlanDescription&) {}});
+    for (const Provenance step : {Provenance::family_default, Provenance::vendor, Provenance::reference}) {
+      std::vector<float> weights(8 * 8 * 9, 1), input(2 * 8 * 30 * 30, 1), output(2 * 8 * 28 * 28);
+      try {
+        Plan plan = dispatcher.plan("conv2d n=2 c=8 h=30 w=30 k=8 r=3 s=3", {.allow = {step}});
+        plan.prepare({weights});
+        plan.run(input, output);
+        const int status = in_child([&] {
+          output[0] = 0;
+          try {
+            plan.run(input, output);
+          } catch (const std::runtime_error& error) {
+            return std::string(error.what()).find("OMP_NUM_THREADS=1") != std::string::npos ? 3 : 4;
+          }
+          return output[0] == 72 ? 0 : 1;
+        });
+        EXPECT_TRUE(status == 0 || (status == 3 && step == Provenance::vendor))
+            << to_string(step) << ": " << status;
+      } catch (const UserError& error) {
+        EXPECT_EQ(step, Provenance::vendor) << error.what();  // the library need not be there
+      }
+    }
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST_P(DeviceTest, IntegersAreExact) {

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "kernels/code_cache.h"
 #include "tests/runtime/fixture.h"
@@ -362,6 +365,42 @@ TEST_F(LookupTest, DatabasesThatCannotServeCostANoteAndNothingElse) {
     EXPECT_THAT(note, testing::ContainsRegex("tune|another path")) << "names a remedy";
   EXPECT_FALSE(std::filesystem::exists(missing)) << "opening to read must not create";
   EXPECT_EQ(dispatcher.plan(kProblem).description().provenance, Provenance::family_default);
+}
+
+TEST_F(LookupTest, AStoredConfigurationThatIsNoneOfTheSpaceCostsANote) {
+  const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  SQLite::Database(path.string(), SQLite::OPEN_READWRITE).exec("UPDATE trials SET configuration = '{}'");
+  Dispatcher dispatcher(options({path}));
+  const PlanDescription plan = dispatcher.plan(kProblem).description();
+  EXPECT_EQ(plan.provenance, Provenance::family_default);
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("the stored tiled {} is none for this problem")));
+}
+
+TEST_F(LookupTest, ALockedDatabaseIsNotWaitedForLongAndOthersPlanMeanwhile) {
+  const auto path = database("tuned.db", {{.problem = kProblem, .configuration = fake_configuration(8)}});
+  SQLite::Database holder(path.string(), SQLite::OPEN_READWRITE);
+  holder.exec("PRAGMA journal_mode = DELETE");
+  Dispatcher dispatcher(options({path}));
+  EXPECT_THAT(dispatcher.notes(), IsEmpty());
+  holder.exec("BEGIN EXCLUSIVE");
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  std::atomic<bool> refreshed{false};
+  std::thread other([&] {
+    dispatcher.refresh();
+    refreshed = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  dispatcher.plan("conv1d n=1 c=1 w=8 k=1 s=1", {.allow = {Provenance::reference}});
+  EXPECT_FALSE(refreshed) << "the plan waited for it, or nothing is locked";
+  other.join();
+  EXPECT_LT(seconds(), 15);
+  EXPECT_THAT(dispatcher.notes(), Contains(HasSubstr("tuned.db")));
+  EXPECT_EQ(dispatcher.plan(kProblem).description().provenance, Provenance::family_default);
+  holder.exec("ROLLBACK");
+  dispatcher.refresh();
+  EXPECT_EQ(dispatcher.plan(kProblem).description().provenance, Provenance::exact);
 }
 
 // A file that breaks the rules of its own schema: another database serves, and the note is there once.

@@ -319,6 +319,25 @@ TEST_F(PlanTest, RefreshingForeverTakesNoMoreMemory) {
   EXPECT_LT(allocated_bytes(), before + 512) << "less than one plan for all of them";
 }
 
+TEST_F(PlanTest, AnswersThatComeAndGoTakeNoMoreMemory) {
+  const auto path = scratch_database(), away = std::filesystem::path(path.string() + ".away");
+  Dispatcher dispatcher(options({path}));
+  const auto flip = [&] {
+    std::set<Provenance> found;
+    for (const bool back : {false, true}) {
+      std::filesystem::rename(back ? away : path, back ? path : away);
+      dispatcher.refresh();
+      found.insert(dispatcher.plan(kLine).description().provenance);
+      decided_.clear(), decided_.shrink_to_fit();
+    }
+    EXPECT_EQ(found.size(), 2u);
+  };
+  for (int i = 0; i < 3; ++i) flip();
+  const std::size_t before = allocated_bytes();
+  for (int i = 0; i < 10; ++i) flip();
+  EXPECT_LT(allocated_bytes(), before + 512) << "less than one plan for all of them";
+}
+
 TEST_F(PlanTest, ThreadsGetTheRightPlansWhileOthersAreDecided) {
   std::vector<TrialSpec> trials;
   std::vector<std::string> lines;

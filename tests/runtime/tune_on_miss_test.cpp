@@ -267,6 +267,25 @@ TEST_F(TuneOnMissTest, AnApplicationThatDiesTakesTheSearchWithIt) {
   EXPECT_TRUE(within(30s, [&] { return children().empty(); }));
 }
 
+TEST_F(TuneOnMissTest, AForkedChildTunesNothingAndEnds) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer ends a forked child that starts threads";
+#endif
+  std::optional<Dispatcher> dispatcher(options(script("sleep 100"), 1000));
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    dispatcher->plan(kLine);
+    const TuningState state = status(*dispatcher).state;
+    dispatcher.reset();
+    _exit(state == TuningState::failed ? 0 : 1);
+  }
+  int result = 0;
+  waitpid(child, &result, 0);
+  EXPECT_TRUE(WIFEXITED(result)) << "signal " << WTERMSIG(result);
+  EXPECT_EQ(WEXITSTATUS(result), 0);
+}
+
 TEST_F(TuneOnMissTest, SettingsThatMakeNoSenseAreUserErrors) {
   DispatcherOptions wrong = options({}, -1);
   EXPECT_THROW(Dispatcher{wrong}, UserError);
