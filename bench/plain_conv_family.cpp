@@ -55,8 +55,9 @@ class PlainConv final : public KernelFamily {
     if (problem.dtype != DType::f32 || problem.layout != Layout::nchw || problem.groups != 1 || !epilogue ||
         epilogue->residual || problem.filter[1] * problem.filter[2] > kMostTaps)
       return "plain_conv is for f32, nchw, no groups, small filters and an epilogue that direct_conv fuses";
-    if (const Extents out = problem.conv_extents();
-        problem.n * problem.k * out.d * out.h * out.w > kMost || problem.k * problem.c > kMost / kMostTaps)
+    // Channels are padded to whole blocks, to less than three times as many.
+    if (problem.input_extents().elements() > kMost || problem.conv_extents().elements() > kMost ||
+        3 * problem.k * problem.fan_in() > kMost)
       return "plain_conv is for tensors of at most 2^30 elements";
     return std::nullopt;
   }

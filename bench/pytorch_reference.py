@@ -343,8 +343,6 @@ def main():
             raise ValueError(f"{arguments.file}: no problems in it; give one problem a line")
         if not 0 < arguments.max_time < math.inf:
             raise ValueError(f"--max-time {arguments.max_time}: give a positive number of seconds")
-        if arguments.json:
-            arguments.json.touch()  # before anything is measured
     except (OSError, ValueError) as error:
         print(f"pytorch_reference.py: {error}", file=sys.stderr)
         return 2
@@ -355,6 +353,12 @@ def main():
         print(f"pytorch_reference.py: PyTorch with a CUDA device is needed: {error}", file=sys.stderr)
         return 2
     results = {}
+    try:
+        if arguments.json:
+            arguments.json.touch()  # before anything is measured
+    except OSError as error:
+        print(f"pytorch_reference.py: {error}", file=sys.stderr)
+        return 2
     try:
         run(problems, arguments.seed, arguments.max_time, results)
     except TimeLimit:

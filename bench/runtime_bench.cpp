@@ -1,9 +1,9 @@
 // What asking and running through the runtime costs, beside its goals and what the field reports:
 //   knobwise_runtime_bench [DEVICE] [DATABASE]
 // DEVICE is cpu (the default) or cuda:N. Without a DATABASE a small one with stored code is made. With one,
-// made by `knobwise tune|sweep --store-code` on this machine, every problem in it is also dispatched and
-// timed against the time on record. One self-contained executable, so that it can be carried to the machine
-// of interest.
+// made by `knobwise tune|sweep --store-code` on this machine, every problem in it is also dispatched, and
+// timed beside its configuration by itself. One self-contained executable, so that it can be carried to the
+// machine of interest.
 #include <fmt/format.h>
 #include <malloc.h>
 #include <time.h>
@@ -69,8 +69,8 @@ double seconds_since(Clock::time_point begin) {
 }
 
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
+  std::ranges::sort(values);
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 void row(const std::string& what, const std::string& measured, const std::string& goal = "",

@@ -118,9 +118,10 @@ class Store {
   static int latest_version();
 
   static Store open(const std::filesystem::path& path, Mode mode);
-  /// For reading. Other processes' locks are waited for that long, here and later, then it is an error;
-  /// open() waits a minute.
-  static Store open_to_read(const std::filesystem::path& path, std::chrono::milliseconds patience);
+  /// For reading by an application. Other processes' locks are waited for that long, here and later, then it
+  /// is an error; open() waits a minute, as commands do.
+  static Store open_to_read(const std::filesystem::path& path,
+                            std::chrono::milliseconds patience = std::chrono::seconds(2));
 
   /// A private database that lives as long as the object.
   static Store in_memory();

@@ -57,7 +57,11 @@ BackgroundTuner::BackgroundTuner(TuningSettings settings)
 BackgroundTuner::~BackgroundTuner() = default;
 
 void EndTuner::operator()(BackgroundTuner* tuner) const {
-  if (tuner->process_ == getpid()) delete tuner;
+  if (!tuner->forked()) delete tuner;
+}
+
+bool BackgroundTuner::forked() const {
+  return process_ != getpid();
 }
 
 std::string BackgroundTuner::key_of(const std::string& line, const AccuracyRequirement& accuracy) {
@@ -65,15 +69,12 @@ std::string BackgroundTuner::key_of(const std::string& line, const AccuracyRequi
 }
 
 void BackgroundTuner::ask(const Problem& problem, const AccuracyRequirement& accuracy) {
+  if (forked()) return;
   Job job{problem.to_string(), accuracy};
   {
     const std::lock_guard lock(mutex_);
     const auto [entry, inserted] = statuses_.try_emplace(key_of(job.line, accuracy));
     if (!inserted) return;
-    if (process_ != getpid()) {
-      entry->second = {TuningState::failed, "the process that this one was forked from tunes, not this one"};
-      return;
-    }
     entry->second.state = TuningState::waiting;
     waiting_.push_back(std::move(job));
   }
@@ -81,12 +82,14 @@ void BackgroundTuner::ask(const Problem& problem, const AccuracyRequirement& acc
 }
 
 TuningStatus BackgroundTuner::status(const Problem& problem, const AccuracyRequirement& accuracy) const {
+  if (forked()) return {TuningState::failed, "the process that this one was forked from tunes, not this one"};
   const std::lock_guard lock(mutex_);
   const auto entry = statuses_.find(key_of(problem.to_string(), accuracy));
   return entry == statuses_.end() ? TuningStatus{} : entry->second;
 }
 
 void BackgroundTuner::forget_failures() {
+  if (forked()) return;
   const std::lock_guard lock(mutex_);
   std::erase_if(statuses_, [](const auto& entry) { return entry.second.state == TuningState::failed; });
 }
@@ -197,7 +200,7 @@ std::vector<std::string> BackgroundTuner::command(const Job& job) const {
 std::optional<double> BackgroundTuner::answer(const Job& job) const {
   try {
     std::vector<Store> layers;
-    layers.push_back(Store::open(settings_.database, Store::Mode::read_only));
+    layers.push_back(Store::open_to_read(settings_.database));
     const auto best = LayeredStore(std::move(layers))
                           .best(job.line, device_record(settings_.device), accuracy_limits(job.accuracy),
                                 current_families(settings_.device.backend));

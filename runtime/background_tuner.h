@@ -37,7 +37,8 @@ class BackgroundTuner {
   BackgroundTuner(const BackgroundTuner&) = delete;
   BackgroundTuner& operator=(const BackgroundTuner&) = delete;
 
-  /// Queues the problem unless it was asked for before. Fails in a child of the process that made this.
+  /// Queues the problem unless it was asked for before. In a child of the process that made this nothing is
+  /// queued and every status is that it failed.
   void ask(const Problem& problem, const AccuracyRequirement& accuracy);
   TuningStatus status(const Problem& problem, const AccuracyRequirement& accuracy) const;
   /// What failed may be asked for again.
@@ -61,6 +62,9 @@ class BackgroundTuner {
   std::string device_name() const;
 
   friend struct EndTuner;
+
+  // Whether this is a child of the process with the thread, which may have held the mutex at the fork.
+  bool forked() const;
 
   const TuningSettings settings_;
   const pid_t process_;  // that has the thread

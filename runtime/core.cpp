@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "runtime/key_bytes.h"
@@ -27,13 +26,11 @@ Core::Core(DispatcherOptions options)
 }
 
 std::pair<std::vector<Core::Layer>, std::vector<std::string>> Core::opened_layers() const {
-  // An application does not wait for a lock of another process as a command does.
-  constexpr std::chrono::milliseconds kPatience{2000};
   std::vector<Layer> layers;
   std::vector<std::string> notes;
   for (const std::filesystem::path& path : options_.databases) {
     try {
-      layers.push_back({path, Store::open_to_read(path, kPatience)});
+      layers.push_back({path, Store::open_to_read(path)});
       if (!layers.back().store.has_results())
         notes.push_back(fmt::format("{} holds no results yet; 'knobwise tune' adds them", path.string()));
     } catch (const std::exception& error) {

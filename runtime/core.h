@@ -34,7 +34,7 @@ class Core {
   /// Thread-safe.
   PlanDescription describe(const Choice& choice) const;
 
-  /// Lookups go on meanwhile, from what was open before.
+  /// Lookups go on meanwhile, in what was open before.
   void refresh();
   std::vector<std::string> notes() const;
   const DeviceInfo& info() const { return device_->info(); }

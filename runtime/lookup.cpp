@@ -143,9 +143,10 @@ std::vector<Core::Proposal> Core::stored(Layer& layer, const std::string& line, 
       PlanDescription& description = proposal.description;
       description.configuration = Configuration::from_json(trial.configuration);
       if (!fits(key, *proposal.family, description.configuration)) {
-        if (notes)
-          notes->push_back(fmt::format("{}: the stored {} {} is none for this problem and requirement",
-                                       layer.path.string(), family.name, trial.configuration));
+        // A requirement may leave out any number, as it should.
+        if (notes && !key.requirement().max_workspace_bytes && !key.requirement().deterministic)
+          notes->push_back(fmt::format("{}: the stored {} {} is none for this problem", layer.path.string(),
+                                       family.name, trial.configuration));
         continue;
       }
       description.predicted_us = time_of(trial, layer.path);

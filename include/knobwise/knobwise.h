@@ -75,8 +75,8 @@ typedef enum knobwise_tuning_state {
 
 /* "0.1.0" */
 const char* knobwise_version(void);
-/* The message of the calling thread's last failure, its first 1023 bytes; "" if there was none. Valid until its next
- * failure. */
+/* The message of the calling thread's last failure, cut after 1023 bytes at most; "" if there was none. Valid until its
+ * next failure. */
 const char* knobwise_last_error(void);
 
 /* Opens a device ("cpu", "cuda", "cuda:0", "best"; NULL is "best") and `count` databases, first match first.

@@ -242,7 +242,7 @@ class ReferenceFamily final : public KernelFamily {
     return text;
   }
   std::string source_hash() const override {
-    return text_digest({"1", space_json()}, {"reference_tile.h", "element.cuh", "reference.cuh"});
+    return text_digest({"2", space_json()}, {"reference_tile.h", "element.cuh", "reference.cuh"});
   }
   KernelInstance instantiate(const Problem& problem, const Configuration&, const DeviceInfo&) const override {
     return ReferenceBuilder(problem, static_cast<int>(problem.dtype)).build();

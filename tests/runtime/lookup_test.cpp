@@ -374,6 +374,9 @@ TEST_F(LookupTest, AStoredConfigurationThatIsNoneOfTheSpaceCostsANote) {
   const PlanDescription plan = dispatcher.plan(kProblem).description();
   EXPECT_EQ(plan.provenance, Provenance::family_default);
   EXPECT_THAT(plan.notes, Contains(HasSubstr("the stored tiled {} is none for this problem")));
+  // What a requirement leaves out is no news.
+  const PlanDescription limited = dispatcher.plan(kProblem, {.max_workspace_bytes = 0}).description();
+  EXPECT_THAT(limited.notes, Not(Contains(HasSubstr("is none for this problem"))));
 }
 
 TEST_F(LookupTest, ALockedDatabaseIsNotWaitedForLongAndOthersPlanMeanwhile) {
