@@ -34,7 +34,7 @@ struct Position {
   bool inside;
 };
 
-__device__ inline Tile tile_of(unsigned block) {
+__device__ __forceinline__ Tile tile_of(unsigned block) {
   const int channel = block % g.channel_blocks() * g.block_channels();
   block /= g.channel_blocks();
   const int tile = block % g.tiles();
@@ -44,7 +44,7 @@ __device__ inline Tile tile_of(unsigned block) {
   return {n, d, tile / g.tiles_w() * g.tile_h, tile % g.tiles_w() * g.tile_w, 0, channel};
 }
 
-__device__ inline Position position_of(const Tile& tile, int p) {
+__device__ __forceinline__ Position position_of(const Tile& tile, int p) {
   if (g.flat) {
     const int at = tile.flat + p;
     return {at / KW_OW, at % KW_OW, at < g.plane()};
@@ -53,13 +53,13 @@ __device__ inline Position position_of(const Tile& tile, int p) {
   return {h, w, h < KW_OH && w < KW_OW};
 }
 
-__device__ inline float input_at(const float* input, int n, int c, int d, int h, int w) {
+__device__ __forceinline__ float input_at(const float* input, int n, int c, int d, int h, int w) {
   if (d < 0 || d >= KW_D || h < 0 || h >= KW_H || w < 0 || w >= KW_W) return 0;
   return input[((static_cast<long long>(n) * KW_C + c) * KW_D + d) * KW_H * KW_W + h * KW_W + w];
 }
 
 // Brings input channels from `first` on to where the step reads them.
-__device__ inline void stage_input(float* staged, const float* input, const Tile& tile, int first) {
+__device__ __forceinline__ void stage_input(float* staged, const float* input, const Tile& tile, int first) {
   const int d0 = tile.d * KW_STRIDE_D - KW_PAD_D;
   if (g.input == Input::halo) {
     const int h0 = tile.h * KW_STRIDE_H - KW_PAD_H, w0 = tile.w * KW_STRIDE_W - KW_PAD_W;
@@ -79,7 +79,7 @@ __device__ inline void stage_input(float* staged, const float* input, const Tile
   }
 }
 
-__device__ inline void stage_weights(float* staged, const float* packed, const Tile& tile, int first) {
+__device__ __forceinline__ void stage_weights(float* staged, const float* packed, const Tile& tile, int first) {
   if (!g.weights_shared) return;
   for (int i = threadIdx.x; i < g.weight_elements(); i += kThreads) {
     const int from = kChannelInnermost ? (first * g.taps() + i / g.block_channels()) * g.packed_channels() +
@@ -92,7 +92,7 @@ __device__ inline void stage_weights(float* staged, const float* packed, const T
 
 // A thread's weights of one tap, `tap` counted from the first input channel of the step. `weights` begins with
 // the thread's first channel there.
-__device__ inline void load_weights(float (&values)[kC], const float* weights, int tap) {
+__device__ __forceinline__ void load_weights(float (&values)[kC], const float* weights, int tap) {
   constexpr int kChannels = g.weights_shared ? g.block_channels() : g.packed_channels();
   constexpr int kInner = g.weights_shared ? kStepTaps : KW_C * g.taps();
   if constexpr (kChannelInnermost && kC % 4 == 0) {
@@ -109,12 +109,39 @@ __device__ inline void load_weights(float (&values)[kC], const float* weights, i
 
 using Sums = float[kC][kP];
 
+// What a thread computes: kC channels from `channel` on in each pass, kP positions from `position` on.
+struct Part {
+  int depth_group, lane, channel, position;  // lane: of the group's threads
+};
+
+__device__ __forceinline__ Part part_of(unsigned thread) {
+  const int lane = thread % g.group_threads();
+  const int channel_thread = kChannelLanes ? lane % g.channel_threads() : lane / g.position_threads();
+  return {thread / g.group_threads(), lane, channel_thread * kC,
+          kChannelLanes ? lane / g.channel_threads() : lane % g.position_threads()};
+}
+
 struct Reach {
   int offset[kP];       // of the positions' first taps in what is staged
   Position at[kP];
 };
 
-__device__ inline void add_products(Sums& sums, const float* staged, const float* weights, const float* input,
+__device__ __forceinline__ Reach reach_of(const Tile& tile, int position) {
+  Reach reach;
+#pragma unroll
+  for (int j = 0; j < kP; ++j) {
+    const int p = position + j * g.position_threads();
+    Position at = position_of(tile, p);
+    reach.at[j] = at;
+    // Past the end of a flat tile nothing is staged; the first position serves as well.
+    const int h = at.inside || !g.flat ? at.h - tile.h : 0, w = at.inside || !g.flat ? at.w - tile.w : 0;
+    reach.offset[j] = g.input == Input::patch ? p * g.patch_elements()
+                                              : h * KW_STRIDE_H * g.staged_w() + w * KW_STRIDE_W;
+  }
+  return reach;
+}
+
+__device__ __forceinline__ void add_products(Sums& sums, const float* staged, const float* weights, const float* input,
                                     const Reach& reach, const Tile& tile, int depth, int first) {
   const int staged_depth = g.reduce_depth ? depth * KW_STRIDE_D : 0;
 #pragma unroll 1
@@ -152,13 +179,13 @@ __device__ inline void add_products(Sums& sums, const float* staged, const float
 }
 
 // A NaN in `x` is kept, as in `most`.
-__device__ inline float fold(float most, float x) {
+__device__ __forceinline__ float fold(float most, float x) {
   if (KW_EPILOGUE_MIN) return x < most || x != x ? x : most;
   if (KW_EPILOGUE_MAX) return x > most || x != x ? x : most;
   return most + x;
 }
 
-__device__ inline float block_sum(float x) {
+__device__ __forceinline__ float block_sum(float x) {
   __shared__ float of_warps[32];
   for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
   __syncthreads();
@@ -169,14 +196,14 @@ __device__ inline float block_sum(float x) {
   return sum;
 }
 
-__device__ inline void store(float* output, const Tile& tile, int channel, const Position& at, float value) {
+__device__ __forceinline__ void store(float* output, const Tile& tile, int channel, const Position& at, float value) {
   if (at.inside && channel < KW_K)
     output[((static_cast<long long>(tile.n) * KW_K + channel) * g.depths() + tile.d) * g.plane() + at.h * KW_OW +
            at.w] = value;
 }
 
 // Channels of all positions of the block, [channel][position], after the last pass.
-__device__ inline void softmax(const float* results, float* output, const Tile& tile) {
+__device__ __forceinline__ void softmax(const float* results, float* output, const Tile& tile) {
   for (int p = threadIdx.x; p < g.positions(); p += kThreads) {
     const Position at = position_of(tile, p);
     float most = results[p], sum = 0;
@@ -214,7 +241,7 @@ struct Mine {
 };
 
 // Normalises the block's results, which are one group of one sample.
-__device__ inline void normalise(const Mine& mine, float* output, const Tile& tile, const float* gamma,
+__device__ __forceinline__ void normalise(const Mine& mine, float* output, const Tile& tile, const float* gamma,
                                  const float* beta) {
   constexpr float kCount = 1.0f * g.channels_per_block * g.plane();
   float sum = 0, squares = 0;
@@ -240,6 +267,82 @@ __device__ inline void normalise(const Mine& mine, float* output, const Tile& ti
 }
 #endif
 
+// Where the block's operands and results are in shared memory.
+struct Shared {
+  float *input, *weights, *exchange;
+};
+
+__device__ __forceinline__ void stage(const Shared& shared, const float* input, const float* packed, const Tile& tile,
+                             int first) {
+  stage_input(shared.input, input, tile, first);
+  stage_weights(shared.weights, packed, tile, first);
+  __syncthreads();
+}
+
+// The thread's results of the depths that are its group's; `channel` is its first in the block.
+__device__ __forceinline__ void compute(Sums& results, const Shared& shared, const float* input, const float* packed,
+                               const float* bias, const Tile& tile, const Part& part, const Reach& reach,
+                               int channel) {
+  float offset[kC];
+#pragma unroll
+  for (int i = 0; i < kC; ++i) {
+    offset[i] = KW_BIAS && tile.channel + channel + i < KW_K ? bias[tile.channel + channel + i] : 0;
+#pragma unroll
+    for (int j = 0; j < kP; ++j)
+      results[i][j] = KW_EPILOGUE_MIN ? __int_as_float(0x7F800000) : KW_EPILOGUE_MAX ? -__int_as_float(0x7F800000) : 0;
+  }
+#pragma unroll 1
+  for (int depth = g.reduce_depth ? part.depth_group : tile.d; depth < (g.reduce_depth ? KW_OD : tile.d + 1);
+       depth += g.depth_groups) {
+    Sums sums = {};
+#pragma unroll 1
+    for (int step = 0; step < kSteps; ++step) {
+      const int first = step * g.input_channels_per_step;
+      if (kSteps > 1) {
+        __syncthreads();
+        stage(shared, input, packed, tile, first);
+      }
+      const float* weights =
+          g.weights_shared
+              ? shared.weights + (kChannelInnermost ? channel : channel * kStepTaps)
+              : packed + (kChannelInnermost ? first * g.taps() * g.packed_channels() + tile.channel + channel
+                                            : (tile.channel + channel) * KW_C * g.taps() + first * g.taps());
+      add_products(sums, shared.input, weights, input, reach, tile, depth, first);
+    }
+#pragma unroll
+    for (int i = 0; i < kC; ++i)
+#pragma unroll
+      for (int j = 0; j < kP; ++j) {
+        const float value = kw_before(sums[i][j] + offset[i], 0);
+        results[i][j] = g.reduce_depth ? fold(results[i][j], value) : value;
+      }
+  }
+}
+
+// Folds what the groups of depths have; exchange is [group][result][thread of the group].
+__device__ __forceinline__ void combine_depths(Sums& results, float* exchange, const Part& part) {
+  constexpr int kEach = kC * kP * g.group_threads();
+#pragma unroll
+  for (int i = 0; i < kC; ++i)
+#pragma unroll
+    for (int j = 0; j < kP; ++j)
+      exchange[part.depth_group * kEach + (i * kP + j) * g.group_threads() + part.lane] = results[i][j];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kC; ++i)
+#pragma unroll
+    for (int j = 0; j < kP; ++j)
+      for (int other = 0; other < g.depth_groups; ++other)
+        if (other != part.depth_group)
+          results[i][j] = fold(results[i][j], exchange[other * kEach + (i * kP + j) * g.group_threads() + part.lane]);
+  __syncthreads();
+}
+
+// To the other threads, [channel][position].
+__device__ __forceinline__ void exchange_result(float* exchange, int channel, const Part& part, int j, float value) {
+  exchange[channel * g.positions() + part.position + j * g.position_threads()] = value;
+}
+
 }  // namespace knobwise::plain_conv
 
 extern "C" __global__ void __launch_bounds__(knobwise::plain_conv::kThreads)
@@ -247,98 +350,28 @@ extern "C" __global__ void __launch_bounds__(knobwise::plain_conv::kThreads)
                const float* beta) {
   using namespace knobwise::plain_conv;
   extern __shared__ float4 aligned[];
-  float* const staged = reinterpret_cast<float*>(aligned);
-  float* const staged_weights = staged + g.weights_offset();
-  float* const exchange = staged + g.exchange_offset();
+  float* const memory = reinterpret_cast<float*>(aligned);
+  const Shared shared{memory, memory + g.weights_offset(), memory + g.exchange_offset()};
   const Tile tile = tile_of(blockIdx.x);
-  const int depth_group = threadIdx.x / g.group_threads(), lane = threadIdx.x % g.group_threads();
-  const int channel_thread = kChannelLanes ? lane % g.channel_threads() : lane / g.position_threads();
-  const int position_thread = kChannelLanes ? lane / g.channel_threads() : lane % g.position_threads();
-
-  Reach reach;
-#pragma unroll
-  for (int j = 0; j < kP; ++j) {
-    const int p = position_thread + j * g.position_threads();
-    Position at = position_of(tile, p);
-    reach.at[j] = at;
-    // Past the end of a flat tile nothing is staged; the first position serves as well.
-    const int h = at.inside || !g.flat ? at.h - tile.h : 0, w = at.inside || !g.flat ? at.w - tile.w : 0;
-    reach.offset[j] = g.input == Input::patch ? p * g.patch_elements()
-                                              : h * KW_STRIDE_H * g.staged_w() + w * KW_STRIDE_W;
-  }
-  const auto stage = [&](int first) {
-    stage_input(staged, input, tile, first);
-    stage_weights(staged_weights, packed, tile, first);
-    __syncthreads();
-  };
-  if (kSteps == 1) stage(0);
+  const Part part = part_of(threadIdx.x);
+  const Reach reach = reach_of(tile, part.position);
+  if (kSteps == 1) stage(shared, input, packed, tile, 0);
 
   Sums results;
 #pragma unroll 1
   for (int pass = 0; pass < g.passes; ++pass) {
-    const int channel = pass * g.channels_per_block + channel_thread * kC;  // the thread's first in the block
-    float offset[kC];
-#pragma unroll
-    for (int i = 0; i < kC; ++i) {
-      offset[i] = KW_BIAS && tile.channel + channel + i < KW_K ? bias[tile.channel + channel + i] : 0;
-#pragma unroll
-      for (int j = 0; j < kP; ++j)
-        results[i][j] = KW_EPILOGUE_MIN ? __int_as_float(0x7F800000) : KW_EPILOGUE_MAX ? -__int_as_float(0x7F800000) : 0;
-    }
-#pragma unroll 1
-    for (int depth = g.reduce_depth ? depth_group : tile.d; depth < (g.reduce_depth ? KW_OD : tile.d + 1);
-         depth += g.depth_groups) {
-      Sums sums = {};
-#pragma unroll 1
-      for (int step = 0; step < kSteps; ++step) {
-        const int first = step * g.input_channels_per_step;
-        if (kSteps > 1) {
-          __syncthreads();
-          stage(first);
-        }
-        const float* weights =
-            g.weights_shared
-                ? staged_weights + (kChannelInnermost ? channel : channel * kStepTaps)
-                : packed + (kChannelInnermost ? first * g.taps() * g.packed_channels() + tile.channel + channel
-                                              : (tile.channel + channel) * KW_C * g.taps() + first * g.taps());
-        add_products(sums, staged, weights, input, reach, tile, depth, first);
-      }
-#pragma unroll
-      for (int i = 0; i < kC; ++i)
-#pragma unroll
-        for (int j = 0; j < kP; ++j) {
-          const float value = kw_before(sums[i][j] + offset[i], 0);
-          results[i][j] = g.reduce_depth ? fold(results[i][j], value) : value;
-        }
-    }
-
-    if (g.depth_groups > 1) {
-      // [group of depths][result][thread of the group]
-      constexpr int kEach = kC * kP * g.group_threads();
-#pragma unroll
-      for (int i = 0; i < kC; ++i)
-#pragma unroll
-        for (int j = 0; j < kP; ++j)
-          exchange[depth_group * kEach + (i * kP + j) * g.group_threads() + lane] = results[i][j];
-      __syncthreads();
-#pragma unroll
-      for (int i = 0; i < kC; ++i)
-#pragma unroll
-        for (int j = 0; j < kP; ++j)
-          for (int other = 0; other < g.depth_groups; ++other)
-            if (other != depth_group)
-              results[i][j] = fold(results[i][j], exchange[other * kEach + (i * kP + j) * g.group_threads() + lane]);
-      __syncthreads();
-    }
+    const int channel = pass * g.channels_per_block + part.channel;
+    compute(results, shared, input, packed, bias, tile, part, reach, channel);
+    if (g.depth_groups > 1) combine_depths(results, shared.exchange, part);
 #if !KW_EPILOGUE_NORM
 #pragma unroll
     for (int i = 0; i < kC; ++i)
 #pragma unroll
       for (int j = 0; j < kP; ++j) {
         const float value = kw_between(KW_EPILOGUE_MEAN ? results[i][j] / KW_OD : results[i][j], 0);
-        if (depth_group != 0) continue;
+        if (part.depth_group != 0) continue;
         if (g.softmax)
-          exchange[(channel + i) * g.positions() + position_thread + j * g.position_threads()] = value;
+          exchange_result(shared.exchange, channel + i, part, j, value);
         else
           store(output, tile, tile.channel + channel + i, reach.at[j], value);
       }
@@ -346,17 +379,16 @@ extern "C" __global__ void __launch_bounds__(knobwise::plain_conv::kThreads)
   }
 #if KW_EPILOGUE_SOFTMAX
   __syncthreads();
-  softmax(exchange, output, tile);
+  softmax(shared.exchange, output, tile);
 #elif KW_EPILOGUE_NORM
 #ifdef KNOB_outputs_shared
 #pragma unroll
   for (int i = 0; i < kC; ++i)
 #pragma unroll
-    for (int j = 0; j < kP; ++j)
-      exchange[(channel_thread * kC + i) * g.positions() + position_thread + j * g.position_threads()] = results[i][j];
+    for (int j = 0; j < kP; ++j) exchange_result(shared.exchange, part.channel + i, part, j, results[i][j]);
   __syncthreads();
 #endif
-  normalise({results, reach, exchange, tile, channel_thread * kC}, output, tile, gamma, beta);
+  normalise({results, reach, shared.exchange, tile, part.channel}, output, tile, gamma, beta);
 #endif
 }
 

@@ -35,7 +35,7 @@ plain_conv::Triple triple(const std::array<std::int64_t, 3>& values) {
 std::string geometry_source(const plain_conv::Geometry& g) {
   const auto text = [](const plain_conv::Triple& t) { return fmt::format("{{{}, {}, {}}}", t.d, t.h, t.w); };
   return fmt::format(
-      "constexpr __host__ __device__ knobwise::plain_conv::Geometry geometry() {{\n"
+      "constexpr KW_HOST_DEVICE knobwise::plain_conv::Geometry geometry() {{\n"
       "  return {{{}, {}, {}, {}, {}, {}, {}, {:d}, {:d}, {:d}, {}, {}, {:d}, {}, {}, {}, {}, {}, {},\n"
       "          static_cast<knobwise::plain_conv::Input>({}), {:d}, {:d}}};\n}}\n",
       g.n, g.c, g.k, text(g.filter), text(g.stride), text(g.dilation), text(g.out), g.reduce_depth, g.softmax,

@@ -5,7 +5,6 @@
 
 #include "tests/configurations_option.h"
 #include "tests/cuda/host_tensors.h"
-#include "tests/cuda_direct_conv/problems.h"
 
 namespace knobwise {
 namespace {

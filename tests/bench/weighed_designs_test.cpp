@@ -123,6 +123,9 @@ TEST_F(WeighedDesigns, WrittenByHandFitTheDevice) {
       ASSERT_TRUE(g.threads() <= 1024 && g.threads() % 32 == 0) << configuration.to_json();
     }
   }
+}
+
+TEST_F(WeighedDesigns, WrittenByHandAreForPlainProblems) {
   for (const char* line :
        {"conv2d n=1 c=4 h=8 w=8 k=4 r=3 s=3 groups=2", "conv1d n=1 c=4 w=8 k=4 s=3 dtype=f16",
         "conv1d n=1 c=4 w=8 k=4 s=3 | residual", "conv1d n=1 c=4 w=800 k=4 s=200"}) {

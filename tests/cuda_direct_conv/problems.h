@@ -11,6 +11,7 @@
 #include "kernels/cuda/direct_conv_family.h"
 #include "kernels/problem.h"
 #include "search_spaces/bound_space.h"
+#include "tests/configurations_option.h"
 
 namespace knobwise {
 
@@ -58,17 +59,6 @@ inline const char* const kRoundedProblems[] = {
     "conv3d n=2 c=2 d=5 h=6 w=11 k=8 t=3 r=3 s=3 | instance_norm eps=1e-5",
     "conv2d n=2 c=4 h=9 w=17 k=8 r=3 s=3 bias | mul 0.1 | gelu | hardswish | sigmoid | tanh | mish",
 };
-
-/// The default configuration of a space, then a seeded sample of `count` others, or all of them if `count` is
-/// 0.
-inline std::vector<Configuration> some_configurations(const BoundSpace& space, std::uint64_t count,
-                                                      std::uint64_t seed) {
-  std::vector<Configuration> configurations{space.configuration(space.default_index())};
-  std::mt19937_64 random(seed);
-  for (const std::uint64_t index : space.sample(count ? count : space.size(), random))
-    configurations.push_back(space.configuration(index));
-  return configurations;
-}
 
 /// A problem with every parameter drawn from values that occur, some of which do not fit together.
 inline std::string random_problem(std::mt19937& random) {
